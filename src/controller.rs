@@ -26,7 +26,7 @@ use tokio::task::JoinSet;
 use tracing::{info, warn};
 
 use crate::settings::Settings;
-use crate::startup::{self, Patience};
+use crate::startup::{self, Patience, Served};
 
 /// Why the controller ended without a signal.
 #[derive(Debug, thiserror::Error)]
@@ -92,11 +92,12 @@ impl Controller {
         let stop = stop.boxed().shared();
         let working = async {
             let namespace = self.settings.config.namespace.as_deref();
+            let served = Served { namespace, queueing: self.settings.policy.queueing };
             let patience = patience(&self.settings.config);
             tokio::select! {
                 biased;
                 () = stop.clone() => return Ok(()),
-                ready = startup::ready(&self.client, namespace, patience, &health) => ready?,
+                ready = startup::ready(&self.client, served, patience, &health) => ready?,
             }
             if let Some(member) = &self.member {
                 tokio::select! {

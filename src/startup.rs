@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use framework_api::{crd, name};
+use framework_api::{crd, name, queue};
 use framework_runtime::client::REPLY_TIMEOUT;
 use framework_runtime::health::Health;
 use http::Request;
@@ -43,10 +43,19 @@ pub struct Patience {
     pub timeout: Duration,
 }
 
-/// Waits until every check passes. `namespace` is the only one that is served.
+/// The objects that the controller acts on.
+#[derive(Clone, Copy, Debug)]
+pub struct Served<'a> {
+    /// The only namespace; `None`: all.
+    pub namespace: Option<&'a str>,
+    /// Whether jobs wait in queues.
+    pub queueing: bool,
+}
+
+/// Waits until every check passes.
 pub async fn ready(
     client: &Client,
-    namespace: Option<&str>,
+    served: Served<'_>,
     patience: Patience,
     health: &Health,
 ) -> Result<(), Error> {
@@ -55,17 +64,18 @@ pub async fn ready(
         line.say(&problem);
         sleep(PAUSE).await;
     }
-    while let Err(problem) = rights(client, namespace).await {
+    while let Err(problem) = rights(client, served).await {
         line.say(&problem);
         sleep(PAUSE).await;
     }
     let deadline = Instant::now() + patience.timeout;
     while let Err(problem) = definition(client).await {
         line.say(&problem);
-        if Instant::now() + patience.interval > deadline {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
             return Err(Error::NoDefinition { after: patience.timeout, problem });
         }
-        sleep(patience.interval).await;
+        sleep(patience.interval.min(left)).await;
     }
     line.done();
     Ok(())
@@ -101,13 +111,13 @@ async fn nobody_else(client: &Client) -> Result<(), String> {
             Err(kube::Error::Api(status)) if status.code == 404 => {}
             Ok(_) => {
                 return Err(format!(
-                    "a controller without sharding acts on all Frameworks: the {kind} of deploy/base is \
-                     there; delete it with: kubectl delete statefulset frameworkcontroller -n {namespace}"
+                    "the {kind} of an earlier deploy/base acts on all Frameworks; delete it with: \
+                     kubectl delete statefulset frameworkcontroller -n {namespace}"
                 ));
             }
             Err(error) => {
                 return Err(format!(
-                    "the {kind} of deploy/base cannot be looked for: {}; deploy/base/role.yaml has the right",
+                    "cannot read the {kind} of an earlier deploy/base: {}; deploy/base/role.yaml allows it",
                     causes(&error)
                 ));
             }
@@ -160,11 +170,17 @@ const RIGHTS: [(&str, &str, &[&str]); 4] = [
     ("", "pods", &["list", "watch", "get", "create", "patch", "delete"]),
 ];
 
-/// Checks the rights on Frameworks, their status, ConfigMaps and Pods, in all namespaces or in the one that
-/// is served. Other rights are not checked.
-async fn rights(client: &Client, namespace: Option<&str>) -> Result<(), String> {
+/// Those of queueing. A replica that shares slots never finishes the LISTs after a grant without them, and
+/// would keep its slots without acting for them.
+const RIGHTS_OF_QUEUEING: (&str, &str, &[&str]) =
+    (queue::GROUP, "queueunits", &["list", "watch", "get", "create", "patch", "delete"]);
+
+/// Checks the rights on Frameworks, their status, ConfigMaps, Pods and QueueUnits, in all namespaces or in
+/// the one that is served. Other rights are not checked.
+async fn rights(client: &Client, served: Served<'_>) -> Result<(), String> {
+    let Served { namespace, queueing } = served;
     let mut missing = Vec::new();
-    for (group, resource, verbs) in RIGHTS {
+    for (group, resource, verbs) in RIGHTS.into_iter().chain(queueing.then_some(RIGHTS_OF_QUEUEING)) {
         let mut refused = Vec::new();
         for verb in verbs {
             if !allowed(client, namespace, group, resource, verb).await? {

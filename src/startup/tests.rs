@@ -94,13 +94,14 @@ fn health() -> Health {
     Health::new(Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap()))
 }
 
+const SERVED: Served<'static> = Served { namespace: None, queueing: true };
 const PATIENCE: Patience = Patience { interval: Duration::from_secs(1), timeout: Duration::from_secs(60) };
 
 /// The answer to probes after the checks have run for a while.
 async fn waiting_for(fake: &Fake) -> Option<String> {
     let health = health();
     let client = fake.client();
-    let ready = timeout(Duration::from_secs(30), ready(&client, None, PATIENCE, &health)).await;
+    let ready = timeout(Duration::from_secs(30), ready(&client, SERVED, PATIENCE, &health)).await;
     assert!(ready.is_err(), "it waits: {ready:?}");
     health.not_ready()
 }
@@ -110,7 +111,7 @@ async fn a_complete_cluster_starts_at_once() {
     let fake = Fake::default();
     fake.change(|state| state.served = Some(OURS));
     let begun = Instant::now();
-    ready(&fake.client(), None, PATIENCE, &health()).await.unwrap();
+    ready(&fake.client(), SERVED, PATIENCE, &health()).await.unwrap();
     assert_eq!(begun.elapsed(), Duration::ZERO);
 }
 
@@ -124,27 +125,32 @@ async fn an_unreachable_api_server_is_waited_for() {
         state.down = false;
         state.served = Some(OURS);
     });
-    ready(&fake.client(), None, PATIENCE, &health()).await.unwrap();
+    ready(&fake.client(), SERVED, PATIENCE, &health()).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn missing_rights_are_named_with_the_account() {
     let fake = Fake::default();
     fake.change(|state| {
-        state.denied = vec![("create", "pods"), ("delete", "pods"), ("list", "frameworks")];
+        state.denied =
+            vec![("create", "pods"), ("delete", "pods"), ("list", "frameworks"), ("watch", "queueunits")];
         state.served = Some(OURS);
     });
     let words = waiting_for(&fake).await.unwrap();
-    let expected = "waiting: user \"fc\" may not list frameworks, create/delete pods in all namespaces; \
-                    deploy/base/cluster_role.yaml has the rights that it needs";
+    let expected = "waiting: user \"fc\" may not list frameworks, create/delete pods, watch queueunits in all \
+                    namespaces; deploy/base/cluster_role.yaml has the rights that it needs";
     assert_eq!(words, expected);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_missing_definition_fails_with_the_command_that_installs_it() {
     let fake = Fake::default();
+    let seldom = Patience { interval: Duration::from_secs(45), ..PATIENCE };
     let begun = Instant::now();
-    let error = ready(&fake.client(), None, PATIENCE, &health()).await.unwrap_err().to_string();
+    assert!(ready(&fake.client(), SERVED, seldom, &health()).await.is_err());
+    assert_eq!(begun.elapsed().as_secs(), 60, "not after 45 s");
+    let begun = Instant::now();
+    let error = ready(&fake.client(), SERVED, PATIENCE, &health()).await.unwrap_err().to_string();
     let expected = "gave up after 60 s: the CustomResourceDefinition \
         frameworks.frameworkcontroller.microsoft.com is not installed; \
         install it with: kubectl apply --server-side --force-conflicts -f deploy/crds/";
@@ -169,7 +175,7 @@ async fn rights_are_asked_for_in_the_namespace_that_is_served() {
         state.served = Some(OURS);
     });
     let (health, client) = (health(), fake.client());
-    let ready = ready(&client, Some("team-a"), PATIENCE, &health);
+    let ready = ready(&client, Served { namespace: Some("team-a"), ..SERVED }, PATIENCE, &health);
     assert!(timeout(Duration::from_secs(30), ready).await.is_err());
     let words = health.not_ready().unwrap();
     assert!(words.contains("may not list pods in the namespace team-a; "), "{words}");
@@ -185,8 +191,8 @@ async fn a_replica_waits_until_the_stateful_set_and_its_pod_are_gone() {
         let waited = timeout(Duration::from_secs(30), alone(&client, "frameworkcontroller-7d4f-x", &health));
         assert!(waited.await.is_err(), "it waits beside the {kind}");
         let expected = format!(
-            "waiting: a controller without sharding acts on all Frameworks: the {kind} of deploy/base is \
-             there; delete it with: kubectl delete statefulset frameworkcontroller -n default"
+            "waiting: the {kind} of an earlier deploy/base acts on all Frameworks; delete it with: \
+             kubectl delete statefulset frameworkcontroller -n default"
         );
         assert_eq!(health.not_ready(), Some(expected));
         fake.change(|state| state.present = None);

@@ -6,6 +6,7 @@
 
 mod config_map;
 mod declared;
+mod few;
 mod framework;
 mod job_lifetime;
 mod json;

@@ -15,6 +15,7 @@ use framework_api::{Framework, FrameworkSpec, FrameworkStatus, name, unset};
 use framework_engine::object::{Content, Form, FrameworkObject, Unreadable};
 use framework_message::{Key, Slot};
 
+use super::few;
 use super::meta::Meta;
 use super::resource::{Read, Resource, Wire};
 use super::time::time;
@@ -147,9 +148,13 @@ fn metadata(raw: &RawValue) -> Result<ObjectMeta, String> {
         #[serde(deserialize_with = "time")]
         deletion_timestamp: Option<Timestamp>,
         deletion_grace_period_seconds: Option<i64>,
+        #[serde(deserialize_with = "few::map")]
         labels: Option<BTreeMap<String, String>>,
+        #[serde(deserialize_with = "few::map")]
         annotations: Option<BTreeMap<String, String>>,
+        #[serde(deserialize_with = "few::list")]
         finalizers: Option<Vec<String>>,
+        #[serde(deserialize_with = "few::list")]
         owner_references: Option<Vec<OwnerReference>>,
     }
     let read: Metadata = part("metadata", raw)?;

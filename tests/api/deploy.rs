@@ -253,11 +253,11 @@ fn the_controller_has_the_rights_that_it_needs_and_no_others() {
         ("configmaps", &["get", "list", "watch", "create", "patch", "delete"]),
         ("pods", &["get", "list", "watch", "create", "patch", "delete"]),
         ("events.events.k8s.io", &["create", "patch"]),
-        ("queueunits.queue.k8s.io", &["get", "list", "watch", "create", "update", "patch", "delete"]),
-        ("queues.queue.k8s.io", &["get", "list", "watch"]),
-        ("resourcequotas", &["get", "list", "watch"]),
-        ("priorityclasses.scheduling.k8s.io", &["get", "list", "watch"]),
-        ("jobs.batch", &["get", "list", "watch", "patch"]),
+        ("queueunits.queue.k8s.io", &["get", "list", "watch", "create", "patch", "delete"]),
+        ("queues.queue.k8s.io", &["list", "watch"]),
+        ("resourcequotas", &["list", "watch"]),
+        ("priorityclasses.scheduling.k8s.io", &["list", "watch"]),
+        ("jobs.batch", &["list", "watch", "patch"]),
         ("tokenreviews.authentication.k8s.io", &["create"]),
         ("subjectaccessreviews.authorization.k8s.io", &["create"]),
     ];
@@ -266,16 +266,16 @@ fn the_controller_has_the_rights_that_it_needs_and_no_others() {
             assert!(may(verb, resource), "must {verb} {resource}");
         }
     }
-    for (resource, subresource) in [
-        (frameworks, "status"),
-        (frameworks, "finalizers"),
-        ("configmaps", "finalizers"),
-        ("queueunits.queue.k8s.io", "status"),
-        ("queues.queue.k8s.io", "status"),
+    for (verb, resource, subresource) in [
+        ("update", frameworks, "status"),
+        ("update", frameworks, "finalizers"),
+        ("update", "configmaps", "finalizers"),
+        ("update", "queueunits.queue.k8s.io", "status"),
+        ("patch", "queues.queue.k8s.io", "status"),
     ] {
         let subresource = format!("--subresource={subresource}");
-        let question = ["auth", "can-i", "update", resource, &subresource, ACCOUNT];
-        kubectl(&question, "").unwrap_or_else(|_| panic!("must update {resource} {subresource}"));
+        let question = ["auth", "can-i", verb, resource, &subresource, ACCOUNT];
+        kubectl(&question, "").unwrap_or_else(|_| panic!("must {verb} {resource} {subresource}"));
     }
     for (verb, resource) in [
         ("get", "secrets"),
@@ -294,6 +294,10 @@ fn the_controller_has_the_rights_that_it_needs_and_no_others() {
         ("create", "serviceaccounts"),
         ("get", "namespaces"),
         ("create", "queues.queue.k8s.io"),
+        ("get", "queues.queue.k8s.io"),
+        ("update", "queueunits.queue.k8s.io"),
+        ("get", "resourcequotas"),
+        ("get", "jobs.batch"),
         ("patch", "resourcequotas"),
         ("create", "jobs.batch"),
         ("delete", "jobs.batch"),

@@ -113,8 +113,13 @@ fn refuse_changes_of_jobs(namespace: &str) {
 
 /// Whether the controller may change the Job `train`.
 fn may_change_jobs(namespace: &str) -> bool {
-    let change = ["annotate", "job", "train", "tried=true", "--dry-run=server", "--namespace", namespace];
-    installed().kubectl_as("controller", &change, "").expect("kubectl runs").status.success()
+    let change = Patch::Merge(json!({"metadata": {"annotations": {"tried": "true"}}}));
+    let dry_run = PatchParams { dry_run: true, ..PatchParams::default() };
+    block_on(async {
+        let client = installed().client_for("controller").expect("a client");
+        let jobs: Api<Job> = Api::namespaced(client, namespace);
+        jobs.patch("train", &dry_run, &change).await.is_ok()
+    })
 }
 
 #[test]

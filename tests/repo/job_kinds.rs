@@ -37,7 +37,7 @@ metadata:
 rules:
 - apiGroups: [{group}]
   resources: [{plural}]
-  verbs: [get, list, watch, patch]
+  verbs: [list, watch, patch]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding

@@ -6,7 +6,8 @@ pub const GROUP: &str = "frameworkcontroller.microsoft.com";
 pub const API_VERSION: &str = "frameworkcontroller.microsoft.com/v1";
 /// `kind` of `Framework`.
 pub const KIND: &str = "Framework";
-/// Label of ConfigMaps and Pods: the slot of their Framework, decimal, 0 to 255.
+/// Label of ConfigMaps, Pods and QueueUnits, and of Frameworks while there are several replicas: the slot of
+/// the Framework, decimal, 0 to 255.
 pub const SLOT_LABEL: &str = "frameworkcontroller.microsoft.com/slot";
 /// Finalizer of the ConfigMap: it is deleted only after all its Pods are gone.
 pub const FOREGROUND_DELETION: &str = "foregroundDeletion";

@@ -48,7 +48,7 @@ pub enum State {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FrameworkStatus {
-    /// When the controller first saw the Framework.
+    /// When the first status of the Framework was made.
     pub start_time: Time,
     /// When a Task first ran.
     #[serde(default)]

@@ -7,7 +7,7 @@ use framework_shard::map::SlotMap;
 use framework_shard::member::LEADER_LEASE;
 use framework_shard::moves::{Move, moves};
 
-use crate::message::Whose;
+use crate::message::LeaseRole;
 use crate::store::Store;
 
 /// The end of a request, for the member and for the controller.
@@ -15,7 +15,7 @@ pub enum Ended {
     /// An event for the member.
     Event(Event),
     /// The end of a write of a Lease.
-    LeaseWritten(Whose, Ticket, Outcome),
+    LeaseWritten(LeaseRole, Ticket, Outcome),
     /// The owners of slots were changed.
     Moved(Vec<Move>),
     /// A read showed a version that is older than the one that was known when it was sent.
@@ -47,12 +47,12 @@ pub async fn exchange(
     let event = match effect {
         Effect::WriteLease { name, base, record, ticket } => {
             let outcome = store.write_lease(&name, base, &record, now.wall).await;
-            let whose = match name.as_str() {
-                LEADER_LEASE => Whose::Leader,
-                name if name == own => Whose::Own,
-                _ => Whose::Other,
+            let role = match name.as_str() {
+                LEADER_LEASE => LeaseRole::Leader,
+                name if name == own => LeaseRole::Own,
+                _ => LeaseRole::Other,
             };
-            return vec![Ended::LeaseWritten(whose, ticket, outcome)];
+            return vec![Ended::LeaseWritten(role, ticket, outcome)];
         }
         Effect::ReadLease(name) => store.read_lease(&name).await.map(|seen| Event::LeaseSeen { name, seen }),
         Effect::DeleteLease { name, base } => {

@@ -31,9 +31,14 @@ pub fn lease_name(host: &str) -> String {
     format!("{PREFIX}{}", host.trim_end_matches('-'))
 }
 
+/// Whether a Lease of this name is a member's.
+pub fn is_member(name: &str) -> bool {
+    name.strip_prefix(PREFIX).is_some_and(|host| !host.is_empty() && lease_name(host) == name)
+}
+
 /// Whether a Lease of this name is a member's or the leader's.
 pub fn is_ours(name: &str) -> bool {
-    name == LEADER_LEASE || name.starts_with(PREFIX)
+    name == LEADER_LEASE || is_member(name)
 }
 
 /// The Lease that holds `record`.
@@ -64,16 +69,16 @@ pub fn render(name: &str, base: Option<Version>, record: &LeaseRecord, now: Time
     }
 }
 
-/// Reads a Lease. One whose holder cannot be read is held by a stranger, who never renews it.
+/// Reads a Lease. A holder that cannot be read counts as an unknown one, which never renews.
 pub fn read(lease: &Lease) -> Option<Seen<LeaseRecord>> {
     let version = version(&lease.metadata)?;
     let spec = lease.spec.clone().unwrap_or_default();
-    let stranger = || Incarnation::new(lease.metadata.name.as_deref().unwrap_or("unnamed"), UNKNOWN);
+    let unknown = || Incarnation::new(lease.metadata.name.as_deref().unwrap_or("unnamed"), UNKNOWN);
     let holder = spec.holder_identity.filter(|holder| !holder.is_empty());
     let noted = |key: &str| lease.metadata.annotations.as_ref().and_then(|notes| notes.get(key)).cloned();
     let is_noted = |key: &str, otherwise: bool| noted(key).map_or(otherwise, |value| value == "true");
     let value = LeaseRecord {
-        holder: holder.map(|holder| Incarnation::parse(&holder).unwrap_or_else(stranger)),
+        holder: holder.map(|holder| Incarnation::parse(&holder).unwrap_or_else(unknown)),
         pod: noted(POD).unwrap_or_default(),
         renewals: noted(RENEWALS).and_then(|count| count.parse().ok()).unwrap_or_default(),
         transitions: spec.lease_transitions.and_then(|count| u64::try_from(count).ok()).unwrap_or_default(),
@@ -117,11 +122,11 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_of_another_form_is_a_stranger() {
+    fn a_holder_of_another_form_is_unknown() {
         let mut lease = render("a", Some(Version(7)), &record(), Timestamp::UNIX_EPOCH);
         lease.spec.as_mut().unwrap().holder_identity = Some("somebody".into());
         let holder = read(&lease).and_then(|seen| seen.value).and_then(|record| record.holder);
-        assert_eq!(holder, Some(Incarnation::new("a", "stranger")));
+        assert_eq!(holder, Some(Incarnation::new("a", "unknown")));
     }
 
     #[test]

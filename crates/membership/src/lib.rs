@@ -17,5 +17,5 @@ pub use framework_shard::event::Outcome;
 pub use framework_shard::member::view::{Figures, View};
 pub use lease::lease_name;
 pub use map::MAP;
-pub use message::{Command, Moved, Notice, ViewQuery, Whose};
+pub use message::{Command, LeaseRole, Moved, Notice, ViewQuery};
 pub use run::Parts;

@@ -10,9 +10,14 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
 
+use crate::lease;
+
 /// The ConfigMap that holds the map of slots.
 pub const MAP: &str = "frameworkcontroller-slots";
 const DURATION: &str = "leaseDurationSeconds";
+
+/// No epoch that follows a clock comes near it.
+const LARGEST_EPOCH: u64 = u64::MAX / 4;
 
 /// The value of a slot's key.
 #[derive(Debug, Serialize, Deserialize)]
@@ -58,9 +63,15 @@ pub fn render(map: &SlotMap, base: Option<Version>) -> ConfigMap {
 pub fn read(object: &ConfigMap) -> Result<SlotMap, Unreadable> {
     let data = object.data.clone().unwrap_or_default();
     let unreadable = |key: &str| Unreadable(key.to_owned());
-    let life = |text: Option<String>| text.map(|text| Incarnation::parse(&text).ok_or(())).transpose();
+    // The leader writes the Lease that a row names: it must be a member's.
+    let member = |text: &str| Incarnation::parse(text).filter(|life| lease::is_member(life.lease()));
+    let life = |text: Option<String>| text.map(|text| member(&text).ok_or(())).transpose();
     let entry = |slot: Slot| {
         let row: Row = serde_json::from_str(data.get(&slot.to_string())?).ok()?;
+        // Epochs rise, and the policy of deploy/epoch compares them as int64.
+        if row.epoch > LARGEST_EPOCH {
+            return None;
+        }
         let (owner, next) = (life(row.owner).ok()?, life(row.next).ok()?);
         Some((slot, Entry { owner, epoch: row.epoch, next, unsettled: row.unsettled }))
     };
@@ -77,8 +88,8 @@ mod tests {
 
     fn map() -> SlotMap {
         let mut map = SlotMap::without_owners(Slot::all(), Duration::from_secs(10), false);
-        map.seize(Slot(3), Incarnation::new("a", "x"), 100);
-        map.propose(Slot(3), Some(Incarnation::new("b", "y")));
+        map.seize(Slot(3), Incarnation::new("frameworkcontroller-member-a", "x"), 100);
+        map.propose(Slot(3), Some(Incarnation::new("frameworkcontroller-member-b", "y")));
         map
     }
 
@@ -88,16 +99,23 @@ mod tests {
         assert_eq!(read(&object), Ok(map()));
         assert_eq!(
             object.data.as_ref().unwrap()["3"],
-            r#"{"owner":"a/x","epoch":100,"next":"b/y","unsettled":true}"#
+            concat!(
+                r#"{"owner":"frameworkcontroller-member-a/x","epoch":100,"#,
+                r#""next":"frameworkcontroller-member-b/y","unsettled":true}"#
+            )
         );
     }
 
     #[test]
     fn a_map_that_was_edited_badly_is_refused_with_the_key() {
-        let edits: [(&str, Option<&str>); 4] = [
+        let edits: [(&str, Option<&str>); 8] = [
             ("7", None),
             ("7", Some("{}")),
             ("3", Some(r#"{"owner":"nobody","epoch":1}"#)),
+            ("3", Some(r#"{"owner":"another-lease/x","epoch":1}"#)),
+            ("3", Some(r#"{"owner":"frameworkcontroller-member-B_/x","epoch":1}"#)),
+            ("3", Some(r#"{"epoch":1,"next":"frameworkcontroller-member-/x"}"#)),
+            ("3", Some(r#"{"epoch":18446744073709551615}"#)),
             (DURATION, Some("soon")),
         ];
         for (key, value) in edits {

@@ -14,8 +14,13 @@ use tokio::sync::oneshot;
 pub enum Command {
     /// The objects of these slots were listed, as [`Notice::Granted`] asked.
     Listed(Slots),
-    /// No request for these slots is on its way any more, as [`Notice::Drain`] asked.
-    Drained(Slots),
+    /// No request for these slots was on its way any more, as [`Notice::Drain`] asked.
+    Drained {
+        /// The slots.
+        slots: Slots,
+        /// `since` of the last [`Notice::Drain`] that was carried out before.
+        since: Duration,
+    },
     /// Whether every Framework has the label of its slot. Nothing is moved before.
     Labelled(bool),
     /// The program is to end; [`Notice::Exit`] follows.
@@ -27,7 +32,7 @@ pub type ViewQuery = oneshot::Sender<View>;
 
 /// The Lease that a write is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum LeaseRole {
     /// This replica's own.
     Own,
     /// The leader's.
@@ -49,7 +54,12 @@ pub enum Notice {
     /// The right to act is proved again after it had ended.
     Regained,
     /// Nothing new is to be begun for these slots, and nothing of them lost.
-    Drain(Slots),
+    Drain {
+        /// The slots.
+        slots: Slots,
+        /// When their drain began, on the clock that counts suspension: names it.
+        since: Duration,
+    },
     /// The drain of these slots is called off.
     Resume(Slots),
     /// These slots are not owned any more.
@@ -59,7 +69,7 @@ pub enum Notice {
     /// Whether this replica is the leader.
     Leads(bool),
     /// The end of a write of a Lease.
-    LeaseWritten(Whose, Outcome),
+    LeaseWritten(LeaseRole, Outcome),
     /// The figures of the member have changed.
     Figures(Figures),
     /// This replica changed the owners of slots.

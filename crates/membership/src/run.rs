@@ -115,7 +115,7 @@ pub async fn run(parts: Parts) -> bool {
                 Some(Command::Stop) => driver.step(Event::Stop),
                 Some(Command::Labelled(labelled)) => driver.labelled = labelled,
                 // It has no slots yet.
-                Some(Command::Listed(_) | Command::Drained(_)) => {}
+                Some(Command::Listed(_) | Command::Drained { .. }) => {}
                 None => return true,
             },
         }
@@ -136,7 +136,7 @@ pub async fn run(parts: Parts) -> bool {
             },
             command = driver.parts.commands.recv() => match command {
                 Some(Command::Listed(slots)) => driver.step(Event::Listed(slots)),
-                Some(Command::Drained(slots)) => driver.step(Event::Drained(slots)),
+                Some(Command::Drained { slots, since }) => driver.step(Event::Drained { slots, since }),
                 Some(Command::Labelled(labelled)) => {
                     driver.labelled = labelled;
                     driver.step(Event::Labelled(labelled));
@@ -228,8 +228,8 @@ impl Driver {
         for ended in ended {
             match ended {
                 Ended::Event(event) => self.answered(life, event),
-                Ended::LeaseWritten(whose, ticket, outcome) => {
-                    self.notify(Notice::LeaseWritten(whose, outcome));
+                Ended::LeaseWritten(role, ticket, outcome) => {
+                    self.notify(Notice::LeaseWritten(role, outcome));
                     self.answered(life, Event::LeaseWritten { ticket, outcome });
                 }
                 Ended::Moved(moves) => {
@@ -325,9 +325,9 @@ impl Driver {
                 self.notify(Notice::Hold(slots, until));
             }
             Effect::Hold { .. } => {}
-            Effect::Drain(slots) => {
+            Effect::Drain { slots, since } => {
                 info!(slots = slots.iter().count(), "handing slots over");
-                self.notify(Notice::Drain(slots));
+                self.notify(Notice::Drain { slots, since });
             }
             Effect::Resume(slots) => self.notify(Notice::Resume(slots)),
             Effect::Disown(slots) => {
@@ -366,7 +366,7 @@ impl Driver {
     fn notify(&mut self, notice: Notice) {
         // A closed channel means that the program is ending.
         if let Err(TrySendError::Full(_)) = self.parts.notices.try_send(notice) {
-            error!("the controller takes no notices: this replica gives up its slots");
+            error!("the channel to the controller is full: this replica gives up its slots");
             Slot::all().for_each(|slot| self.parts.ownership.disown(slot));
             (self.deaf, self.over) = (true, true);
         }

@@ -123,7 +123,7 @@ impl Store {
             Ok(Err(kube::Error::Api(status))) if (400..500).contains(&status.code) => {
                 let reason = status.reason.as_str();
                 if status.code == 409 || status.code == 404 {
-                    debug!(name, code = status.code, reason, "a write lost against another one");
+                    debug!(name, code = status.code, reason, "a write conflicted");
                 } else {
                     warn!(name, code = status.code, reason, message = status.message, "a write was refused");
                 }

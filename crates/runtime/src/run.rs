@@ -386,7 +386,7 @@ impl Controller {
                 self.drained = self.drained.or(slots);
                 let waiting = slots.and(self.queueing.unsettled(self.clock.now())).iter().count();
                 if waiting > 0 && self.shares.is_some() {
-                    info!(slots = waiting, "waiting until no request of a queue without a reply can land");
+                    info!(slots = waiting, "waiting for requests of queues without a reply to expire");
                 }
             }
             Effect::Listed(slots) => self.shares.iter_mut().for_each(|shares| shares.listed(slots)),

@@ -51,8 +51,14 @@ pub enum Event {
     },
     /// The Frameworks, ConfigMaps and Pods of these slots were listed, as [`Effect::List`] asked.
     Listed(Slots),
-    /// No request for these slots is on the way any more, as [`Effect::Drain`] asked.
-    Drained(Slots),
+    /// No request for these slots was on the way any more, as [`Effect::Drain`] asked.
+    Drained {
+        /// The slots.
+        slots: Slots,
+        /// `since` of the last [`Effect::Drain`] that was carried out before. If another drain of a slot has
+        /// begun meanwhile, creates for it may have been sent in between.
+        since: Duration,
+    },
     /// Whether every Framework has the label by which another replica would select it. Until then the leader
     /// proposes no move: the owner would lose sight of what it has.
     Labelled(bool),
@@ -112,7 +118,12 @@ pub enum Effect {
     },
     /// Begin no create and no delete for these slots; write what is not persisted, and say when all is
     /// settled.
-    Drain(Slots),
+    Drain {
+        /// The slots.
+        slots: Slots,
+        /// When their drain began, on the clock that counts suspension: names it.
+        since: Duration,
+    },
     /// The drain of these slots is called off: they may be created for again.
     Resume(Slots),
     /// These slots are not owned.

@@ -20,7 +20,7 @@ pub enum Phase {
         since: Duration,
     },
     /// It is acted for no more. It is listed again if a version of the map above `base` names the owner, and
-    /// nobody as the next one. Until then a hand-over of unknown outcome may still be applied.
+    /// no next owner. Until then a hand-over of unknown outcome may still be applied.
     Released {
         /// The version that the hand-over replaces.
         base: Version,
@@ -29,7 +29,7 @@ pub enum Phase {
     },
 }
 
-/// A slot, and the grant by which it is had.
+/// A slot that a member owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Holding {
     /// The epoch of the grant.
@@ -48,7 +48,7 @@ impl Holdings {
         self.0.get(&slot).copied()
     }
 
-    /// Each slot that is had.
+    /// Each slot that is owned.
     pub fn iter(&self) -> impl Iterator<Item = (Slot, Holding)> {
         self.0.iter().map(|(slot, holding)| (*slot, *holding))
     }
@@ -58,12 +58,12 @@ impl Holdings {
         self.0.insert(slot, holding);
     }
 
-    /// A slot is not had any more.
+    /// A slot is not owned any more.
     pub fn remove(&mut self, slot: Slot) {
         self.0.remove(&slot);
     }
 
-    /// Whether no slot is had.
+    /// Whether no slot is owned.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -82,10 +82,11 @@ impl Holdings {
         })
     }
 
-    /// The slots whose drain began before `since`.
-    pub fn drained_too_long(&self, since: Duration) -> Slots {
-        let late =
+    /// Of these slots, those whose present drain began at `since` or before.
+    pub fn drained_since(&self, slots: Slots, since: Duration) -> Slots {
+        let began =
             |holding: &Holding| matches!(holding.phase, Phase::Draining { since: begun } if begun <= since);
-        self.0.iter().filter(|(_, holding)| late(holding)).map(|(slot, _)| *slot).collect()
+        let drained = self.0.iter().filter(|(slot, holding)| slots.contains(**slot) && began(holding));
+        drained.map(|(slot, _)| *slot).collect()
     }
 }

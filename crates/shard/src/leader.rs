@@ -64,6 +64,23 @@ pub fn plan(map: &mut SlotMap, peers: &Peers, at: Duration, policy: &Policy, wal
     map.duration = peers.slowest(map, at, policy);
 }
 
+/// Whether [`plan`] would change nothing, as almost always. Found without a copy of the map.
+pub fn is_settled(map: &SlotMap, peers: &Peers, at: Duration, policy: &Policy) -> bool {
+    let ready = peers.ready(at, map.duration.max(policy.duration), policy);
+    let seen_for_long = ready.iter().filter(|(_, seen)| **seen >= policy.settle);
+    let mut load: BTreeMap<_, usize> = seen_for_long.map(|(member, _)| (member, 0)).collect();
+    for entry in map.slots.values() {
+        let owner = entry.owner.as_ref().filter(|owner| entry.next.is_none() && !peers.is_gone(owner));
+        let Some(slots) = owner.and_then(|owner| load.get_mut(owner)) else { return false };
+        *slots += 1;
+    }
+    let (slots, members) = (map.slots.len(), load.len());
+    let share = ring::least(slots, members)..=ring::most(slots, members);
+    members == ready.len()
+        && load.values().all(|slots| share.contains(slots))
+        && peers.slowest(map, at, policy) == map.duration
+}
+
 /// The owners that a member which leaves hands its slots over to.
 pub fn successors(
     map: &SlotMap,

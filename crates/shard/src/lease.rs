@@ -41,8 +41,8 @@ impl LeaseRecord {
         if self.transitions < LARGEST_COUNT { self.transitions + 1 } else { 2 }
     }
 
-    /// The Lease of this name. A holder that is no life of this Lease is unknown, and gets no slots. That
-    /// nobody renews the copy of a Lease says nothing about the life that it names.
+    /// The Lease of this name. A holder that names another Lease counts as unknown, and gets no slots: that
+    /// the copy of a Lease is not renewed proves nothing about the life that it names.
     #[must_use]
     pub fn under(self, name: &str) -> Self {
         let unknown = Incarnation::new(name, UNKNOWN);
@@ -83,7 +83,7 @@ pub struct WatchedLease {
 }
 
 /// The life that stands for a holder of another form, which never renews a Lease.
-pub const UNKNOWN: &str = "stranger";
+pub const UNKNOWN: &str = "unknown";
 
 /// The largest `leaseTransitions`, an int32 of which the API server refuses negative values.
 const LARGEST_COUNT: u64 = i32::MAX as u64;

@@ -157,7 +157,9 @@ impl Member {
                 }
             }
             Event::Listed(slots) => self.listed(slots),
-            Event::Drained(slots) => self.release(slots, false, effects),
+            Event::Drained { slots, since } => {
+                self.release(self.holdings.drained_since(slots, since), false, effects);
+            }
             Event::Labelled(labelled) => self.labelled = labelled,
             Event::Stop => {
                 self.stopping = true;
@@ -231,14 +233,13 @@ impl Member {
             return;
         };
         let gives_up = self.stopping || self.holdings.released().next().is_some();
-        if !leads && !gives_up && self.slots_of_predecessors(map).is_empty() {
+        let plans = leads && !leader::is_settled(map, &self.peers, at, &self.policy);
+        debug_assert!(plans || !leads || self.planned(map, at, wall) == *map, "it is not settled");
+        if !plans && !gives_up && self.slots_of_predecessors(map).is_empty() {
             // As almost always: a copy of the map would cost more than the rest of the step.
             return;
         }
-        let mut next = map.clone();
-        if leads {
-            leader::plan(&mut next, &self.peers, at, &self.policy, wall, self.labelled);
-        }
+        let mut next = if plans { self.planned(map, at, wall) } else { map.clone() };
         self.give_up(&mut next, at, wall);
         let inherited = self.slots_of_predecessors(&next);
         inherited.iter().for_each(|slot| next.seize(slot, self.me.clone(), wall));
@@ -246,6 +247,13 @@ impl Member {
             let ticket = self.ticket();
             effects.push(self.map.put(next, ticket, at, &self.policy));
         }
+    }
+
+    /// The map with the changes that the leader makes.
+    fn planned(&self, map: &SlotMap, at: Duration, wall: u64) -> SlotMap {
+        let mut next = map.clone();
+        leader::plan(&mut next, &self.peers, at, &self.policy, wall, self.labelled);
+        next
     }
 
     /// Hands over what is released.

@@ -10,7 +10,7 @@ use framework_message::Ticket;
 use crate::defect::Defect;
 use crate::event::{Effect, Outcome};
 use crate::incarnation::{Gone, Incarnation};
-use crate::lease::{LeaseRecord, LeaseState, WatchedLease};
+use crate::lease::{LeaseRecord, LeaseState, UNKNOWN, WatchedLease};
 use crate::map::SlotMap;
 use crate::policy::Policy;
 use crate::version::{Seen, Version};
@@ -87,15 +87,16 @@ impl Peers {
         held.all(|lease| lease.record().is_some_and(|record| !record.knows_map))
     }
 
-    /// The longest duration by which a member acts.
+    /// The longest duration by which a member acts. A holder that is no member acts for no slot.
     pub fn longest(&self) -> Duration {
-        let held = self.leases.values().filter(|lease| lease.holder().is_some());
+        let is_member = |holder: &Incarnation| *holder != Incarnation::new(holder.lease(), UNKNOWN);
+        let held = self.leases.values().filter(|lease| lease.holder().is_some_and(is_member));
         held.filter_map(|lease| Some(lease.record()?.duration)).max().unwrap_or_default()
     }
 
-    /// The longest duration by which an owner that `map` names may act, at least that of `policy`. That of
-    /// the map falls once each of those lives has held its Lease, with a duration that did not change, for
-    /// as long as a Lease of the longer duration lasts. An edit of the Lease of a silent owner shortens
+    /// The longest duration by which an owner that `map` names may act, at least that of `policy`. The
+    /// duration of the map falls once every owner has held its Lease with an unchanged, shorter duration
+    /// for as long as the longer one lasts. An edit of the Lease of a silent owner shortens
     /// nothing: that Lease is emptied first.
     pub fn slowest(&self, map: &SlotMap, at: Duration, policy: &Policy) -> Duration {
         let known = policy.duration.max(self.longest());

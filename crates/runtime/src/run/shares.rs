@@ -8,7 +8,7 @@ use std::time::Duration;
 use framework_core::plan::Report;
 use framework_core::{Defect, EventReason};
 use framework_engine::event::{self as engine, Kind};
-use framework_membership::{Command, Moved, Notice, Outcome, Whose};
+use framework_membership::{Command, LeaseRole, Moved, Notice, Outcome};
 use framework_message::{Change, Now, Ownership, Selection, Slot, Slots};
 use framework_queueing::QueueEvent;
 use futures::FutureExt;
@@ -50,6 +50,8 @@ pub struct Shares {
     accompanied: watch::Sender<bool>,
     /// When the drain of a slot began, on the steady clock.
     draining: BTreeMap<Slot, Duration>,
+    /// The name of the last drain that the loop has begun.
+    drain_since: Duration,
     /// Whether the request budget does not go with the slots.
     has_whole_budget: bool,
     metrics: Arc<Metrics>,
@@ -163,6 +165,7 @@ pub fn start(
         granted: Granted::default(),
         accompanied,
         draining: BTreeMap::new(),
+        drain_since: Duration::ZERO,
         has_whole_budget: member.has_whole_budget,
         metrics: Arc::clone(&parts.metrics),
         recorder: recorder.clone(),
@@ -218,7 +221,8 @@ impl Shares {
             }
             Notice::Hold(slots, until) => engine::Event::Hold { slots, until },
             Notice::Begin(slots) => engine::Event::Begin(slots),
-            Notice::Drain(slots) => {
+            Notice::Drain { slots, since } => {
+                self.drain_since = since;
                 self.draining.extend(slots.iter().map(|slot| (slot, now.steady)));
                 engine::Event::Drain(slots)
             }
@@ -233,15 +237,15 @@ impl Shares {
                 return None;
             }
             Notice::Leads(leads) => {
-                info!(leads, "the leader of the replicas changed");
+                info!("{}", if leads { "this replica leads now" } else { "this replica leads no more" });
                 self.metrics.leads(leads);
                 return None;
             }
-            Notice::LeaseWritten(whose, outcome) => {
-                let lease = match whose {
-                    Whose::Own => "own",
-                    Whose::Leader => "leader",
-                    Whose::Other => "other",
+            Notice::LeaseWritten(role, outcome) => {
+                let lease = match role {
+                    LeaseRole::Own => "own",
+                    LeaseRole::Leader => "leader",
+                    LeaseRole::Other => "other",
                 };
                 self.metrics.lease_written(
                     lease,
@@ -333,7 +337,7 @@ impl Shares {
 
     /// Nothing is on its way for these slots.
     pub fn drained(&self, slots: Slots) {
-        self.command(Command::Drained(slots));
+        self.command(Command::Drained { slots, since: self.drain_since });
     }
 
     /// Everything is to be handed over.

@@ -120,12 +120,12 @@ impl Member {
         begins.iter().for_each(|slot| self.enter(slot, Phase::Draining { since: at }));
         resumed.iter().for_each(|slot| self.enter(slot, Phase::Held));
         if !begins.is_empty() {
-            effects.push(Effect::Drain(begins));
+            effects.push(Effect::Drain { slots: begins, since: at });
         }
         self.resume(resumed, effects);
         self.release(never_acted, false, effects);
         if let Some(since) = at.checked_sub(self.policy.request_lifetime) {
-            self.release(self.holdings.drained_too_long(since), true, effects);
+            self.release(self.holdings.drained_since(Slots::ALL, since), true, effects);
         }
     }
 

@@ -128,7 +128,9 @@ impl State {
     fn handle(&mut self, node: usize, effect: Effect, fault: &mut Option<(usize, Fault)>) -> Option<Event> {
         match &effect {
             Effect::List(slots) => return Some(Event::Listed(*slots)),
-            Effect::Drain(slots) => return Some(Event::Drained(*slots)),
+            Effect::Drain { slots, since } => {
+                return Some(Event::Drained { slots: *slots, since: *since });
+            }
             Effect::Exit => self.nodes[node] = None,
             Effect::Rejoin => self.join(node, Replica::again),
             Effect::ReadLease(name) => {

@@ -76,7 +76,7 @@ impl Replica {
                 self.held.insert(slot, *until);
             }),
             Effect::Resume(slots) => self.drained.retain(|slot| !slots.contains(*slot)),
-            Effect::Drain(slots) => self.drained.extend(slots.iter()),
+            Effect::Drain { slots, .. } => self.drained.extend(slots.iter()),
             Effect::Rejoin | Effect::Exit => {
                 self.owned.clear();
             }

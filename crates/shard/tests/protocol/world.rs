@@ -23,7 +23,7 @@ pub enum Item {
     Tick,
     Apply(Effect, Option<i64>),
     Tell(Event),
-    Drained(Slots),
+    Drained(Slots, Duration),
     Stop,
     Crash,
     Freeze(i64),
@@ -205,12 +205,16 @@ impl World {
             }
             Item::Tell(event) => event,
             Item::Stop => Event::Stop,
-            Item::Drained(slots) => {
+            Item::Drained(slots, since) => {
                 let me = replica.me.clone();
                 let end = self.creates.iter().filter(|(slot, who, _)| *who == me && slots.contains(*slot));
                 match end.map(|(.., end)| *end).max().filter(|end| *end > self.time) {
-                    Some(end) => return self.later(number, end - self.time, Item::Drained(slots)),
-                    None => Event::Drained(slots),
+                    Some(end) => return self.later(number, end - self.time, Item::Drained(slots, since)),
+                    None => {
+                        // The member hears of it later: the drain may have been called off by then.
+                        let delay = self.random.i64(1..300);
+                        return self.later(number, delay, Item::Tell(Event::Drained { slots, since }));
+                    }
                 }
             }
             Item::Freeze(time) => {
@@ -261,8 +265,8 @@ impl World {
                 }
                 self.later(number, quick * 3, Item::Tell(Event::Listed(slots)));
             }
-            Effect::Drain(_) if self.drains_hang => {}
-            Effect::Drain(slots) => self.later(number, quick, Item::Drained(slots)),
+            Effect::Drain { .. } if self.drains_hang => {}
+            Effect::Drain { slots, since } => self.later(number, quick, Item::Drained(slots, since)),
             Effect::Rejoin | Effect::Exit => {
                 let Some(replica) = self.replicas.remove(&number) else { return };
                 let (former, policy) = (number, replica.policy);

@@ -2,8 +2,8 @@
 //!
 //! A [`Namespace`] takes facts one at a time: queues, units, quotas, the usage of our own Pods. It decides in
 //! rounds: [`round`](Namespace::round) maps the facts and a moment to [`Decision`]s. The cost of a round
-//! depends on the changes since the last one. The rule is one paragraph of `docs/queue-scheduling.md`; the
-//! order of the fields in [`order`] implements it.
+//! depends on the changes since the last one. The rule is in `docs/queue-scheduling.md`, under "The
+//! rule"; the order of the fields in [`order`] implements it.
 //!
 //! Architecture invariant: no I/O, clock, randomness, environment or global state in this crate. The time
 //! enters only through `round`. `tests/repo/architecture.rs` holds it.

@@ -23,7 +23,7 @@ use crate::consumer::{ConsumerKey, JobKind};
 use crate::counts::Counts;
 use crate::job::JobState;
 use crate::namespaces::Namespaces;
-use crate::object::QueueEvent;
+use crate::object::{Overtaken, QueueEvent};
 use crate::outcome::Outcome;
 use crate::outgoing::{OutgoingRequests, Work};
 use crate::queue_status::QueueState;
@@ -66,6 +66,9 @@ pub struct QueueController {
     outcomes: Vec<Outcome>,
     /// Namespaces that were due while their slot was paused.
     paused: Paused<Arc<str>>,
+    /// Waiting units that are gone: their owner, and since when others overtook them. If the owner makes the
+    /// unit again, because its request has changed, it keeps its place.
+    left_places: BTreeMap<Key, (Arc<str>, Overtaken)>,
 }
 
 impl QueueController {
@@ -86,6 +89,7 @@ impl QueueController {
             recovery: Recovery::default(),
             outcomes: Vec::new(),
             paused: Paused::default(),
+            left_places: BTreeMap::new(),
         }
     }
 
@@ -114,11 +118,18 @@ impl QueueController {
     /// The namespaces of these slots are scheduled from now on: all units were listed since the grant, or the
     /// drain is called off.
     pub fn begin(&mut self, now: Now, slots: Slots) {
+        let granted: Slots = slots.iter().filter(|slot| self.share.begun(*slot).is_none()).collect();
         self.share.begin(now, slots);
         for namespace in self.known_namespaces(slots) {
-            match self.share.held_until(Slot::of(&namespace)).filter(|until| now.steady < *until) {
-                Some(until) => self.recovery.wait([Arc::clone(&namespace)].into_iter(), until),
-                None => self.recovery.lags(&namespace, now.steady + self.settings.request_lifetime),
+            let slot = Slot::of(&namespace);
+            let held_until = self.share.held_until(slot);
+            // After a grant also if the hold is over, because other LISTs took long: the watch of units may be
+            // behind.
+            if let Some(until) = held_until.filter(|until| granted.contains(slot) || now.steady < *until) {
+                self.recovery.wait([Arc::clone(&namespace)].into_iter(), until);
+            }
+            if held_until.is_none_or(|until| until <= now.steady) {
+                self.recovery.lags(&namespace, now.steady + self.settings.request_lifetime);
             }
             self.look_again(&namespace);
         }
@@ -133,14 +144,15 @@ impl QueueController {
     /// is forgotten.
     pub fn lost(&mut self, slots: Slots) {
         self.share.lose(slots);
+        self.recovery.forget(slots);
         for namespace in self.known_namespaces(slots) {
-            self.recovery.forget(&namespace);
             let jobs: Vec<_> = jobs_of(&self.job_states, &namespace).cloned().collect();
             jobs.iter().for_each(|job| drop(self.job_states.remove(job)));
             let units: Vec<_> = self.objects.units.within(&namespace).map(|unit| unit.key.clone()).collect();
             for unit in units {
                 if let Some(uid) = self.unit_states.get(&unit).and_then(|state| state.uid.clone()) {
                     self.forget_unit(&unit, &uid);
+                    self.left_places.remove(&unit);
                 }
                 self.unit_changed(unit);
             }
@@ -153,10 +165,11 @@ impl QueueController {
         }
     }
 
-    /// The namespaces of these slots with units or Queues.
+    /// The namespaces of these slots with units, Queues or jobs.
     fn known_namespaces(&self, slots: Slots) -> BTreeSet<Arc<str>> {
         let all = self.objects.units.namespaces().chain(self.objects.queues.namespaces());
-        all.filter(|namespace| slots.contains(Slot::of(namespace))).cloned().collect()
+        let of_jobs = self.objects.consumers.keys().map(|consumer| &consumer.key.namespace);
+        all.chain(of_jobs).filter(|namespace| slots.contains(Slot::of(namespace))).cloned().collect()
     }
 
     /// Takes in a change that a watch shows.

@@ -9,6 +9,8 @@ use framework_message::{Key, Slot};
 pub struct Gauges {
     /// Units that wait, by their queue and reason.
     pub waiting: BTreeMap<(Key, &'static str), usize>,
+    /// Units that name a Queue that is not there, by their reason: users may invent names.
+    pub without_queue: BTreeMap<&'static str, usize>,
     /// Units that were released and whose jobs have not ended.
     pub released: usize,
 }
@@ -79,12 +81,18 @@ impl Counts {
     }
 
     /// Those of the namespaces of these slots, in all.
-    pub fn gauges(&self, slots: impl Fn(Slot) -> bool) -> Gauges {
+    pub fn gauges(&self, slots: impl Fn(Slot) -> bool, is_there: impl Fn(&Key) -> bool) -> Gauges {
         let mut all = Gauges::default();
         for (_, gauges) in self.gauges.iter().filter(|(slot, _)| slots(**slot)) {
             all.released += gauges.released;
-            // A queue is of one slot.
-            all.waiting.extend(gauges.waiting.clone());
+            for ((queue, reason), count) in &gauges.waiting {
+                if is_there(queue) {
+                    // A queue is of one slot.
+                    all.waiting.insert((queue.clone(), *reason), *count);
+                } else {
+                    *all.without_queue.entry(*reason).or_default() += count;
+                }
+            }
         }
         all
     }

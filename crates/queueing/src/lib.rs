@@ -48,8 +48,8 @@ pub use frameworks::FrameworkUnits;
 pub use job_lifetime::{ChildEnd, ChildObject, ConditionPlace, DeadlineCondition, JobLifetime};
 pub use lifetimes::{JobLifetimes, LifetimeGauges};
 pub use object::{
-    ClassObject, DeclaredObject, JobNotes, JobObject, Object, Overtaken, OwnerLink, Page, PodUse, QueueEvent,
-    QueueObject, QuotaObject, Reply, TemplateMetadata, UnitNotes, UnitObject, UnitStatus,
+    ClassObject, DeclaredObject, Finalizers, JobNotes, JobObject, Object, Overtaken, OwnerLink, Page, PodUse,
+    QueueEvent, QueueObject, QuotaObject, Reply, TemplateMetadata, UnitNotes, UnitObject, UnitStatus,
 };
 pub use outcome::{LifetimeMeasure, Outcome, Wait};
 pub use position::QueuePosition;

@@ -72,8 +72,8 @@ pub struct UnitObject {
     pub created: Timestamp,
     /// Whether it has a deletionTimestamp.
     pub deleting: bool,
-    /// Its finalizers.
-    pub finalizers: Vec<String>,
+    /// `metadata.finalizers`.
+    pub finalizers: Finalizers,
     /// UID of the object that controls it, or did before it was orphaned.
     pub owner: Option<Arc<str>>,
     /// The job that it requests resources for.
@@ -94,6 +94,15 @@ pub struct UnitObject {
     pub status: UnitStatus,
 }
 
+/// The finalizers of a QueueUnit. The API server stores 200,000 of them in one object, so the names are kept
+/// as one text.
+#[derive(Clone, Debug, Default)]
+pub struct Finalizers {
+    ours: bool,
+    /// The other names, each followed by a comma, which no name contains.
+    others: Arc<str>,
+}
+
 /// Of the metadata of a QueueUnit: what the side of the Frameworks writes, and the lack of an owner.
 #[derive(Clone, Debug, Default)]
 pub struct UnitNotes {
@@ -106,10 +115,30 @@ pub struct UnitNotes {
     pub orphaned: bool,
 }
 
-impl UnitObject {
-    /// Whether our finalizer holds it.
-    pub fn has_finalizer(&self) -> bool {
-        self.finalizers.iter().any(|finalizer| finalizer == FINALIZER)
+impl Finalizers {
+    /// Whether ours is among them.
+    pub fn has_ours(&self) -> bool {
+        self.ours
+    }
+
+    /// The names of the others.
+    pub fn others(&self) -> impl Iterator<Item = &str> {
+        self.others.split_terminator(',')
+    }
+}
+
+impl<Name: AsRef<str>> FromIterator<Name> for Finalizers {
+    fn from_iter<Names: IntoIterator<Item = Name>>(names: Names) -> Self {
+        let (mut ours, mut others) = (false, String::new());
+        for name in names {
+            if name.as_ref() == FINALIZER {
+                ours = true;
+            } else {
+                others.push_str(name.as_ref());
+                others.push(',');
+            }
+        }
+        Finalizers { ours, others: others.into() }
     }
 }
 

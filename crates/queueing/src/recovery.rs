@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use framework_message::Key;
 use framework_message::backoff::{Failures, NOT_SENT, REFUSED};
+use framework_message::{Key, Slot, Slots};
 
 use crate::object::{Page, UnitObject};
 
@@ -92,10 +92,10 @@ impl Recovery {
         self.lagging.extract_if(.., |_, until| *until <= now).map(|(namespace, _)| namespace).collect()
     }
 
-    /// A namespace is not ours any more.
-    pub fn forget(&mut self, namespace: &str) {
-        self.unsettled.remove(namespace);
-        self.lagging.remove(namespace);
+    /// The namespaces of these slots are not ours any more.
+    pub fn forget(&mut self, slots: Slots) {
+        self.unsettled.retain(|namespace, _| !slots.contains(Slot::of(namespace)));
+        self.lagging.retain(|namespace, _| !slots.contains(Slot::of(namespace)));
     }
 
     /// The namespaces where nothing of a predecessor can land any more: their units are to be listed now.

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use crate::consumer::NamedKind;
 use crate::counts::QueueCounts;
 use crate::job_lifetime::{ConditionPlace, DeadlineCondition};
-use crate::object::{TemplateMetadata, UnitStatus};
+use crate::object::{Finalizers, TemplateMetadata, UnitObject, UnitStatus};
 
 /// A request of the controller.
 #[derive(Clone, Debug)]
@@ -94,8 +94,8 @@ pub enum Request {
         uid: Arc<str>,
         /// Guard.
         resource_version: u128,
-        /// The finalizers that stay.
-        finalizers: Vec<String>,
+        /// The finalizers of the unit; all but ours stay.
+        finalizers: Finalizers,
     },
     /// Merge patch that says how much of a released unit its Framework still needs, guarded by UID and
     /// resourceVersion.
@@ -199,6 +199,16 @@ pub struct Resumption {
 pub const UNGUARDED: Option<u128> = if SWITCHABLE { Some(0) } else { None };
 
 impl Request {
+    /// Takes our finalizer from a unit, unless it has changed meanwhile.
+    pub(crate) fn remove_finalizer(unit: &UnitObject) -> Self {
+        Request::RemoveFinalizer {
+            unit: unit.key.clone(),
+            uid: Arc::clone(&unit.uid),
+            resource_version: unit.resource_version,
+            finalizers: unit.finalizers.clone(),
+        }
+    }
+
     /// The same request without its guard by version.
     pub fn unguarded(mut self) -> Self {
         if let (Request::PutStatus { resource_version, .. }, Some(unguarded)) = (&mut self, UNGUARDED) {

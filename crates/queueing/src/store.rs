@@ -20,14 +20,14 @@ pub trait Stored {
 struct Kept<T> {
     object: T,
     /// The number of the LIST since which it was last shown.
-    epoch: u64,
+    list_number: u64,
 }
 
 /// All objects of a kind.
 #[derive(Debug)]
 pub struct Store<T> {
     kept: BTreeMap<Key, Kept<T>>,
-    epoch: u64,
+    list_number: u64,
     /// Whether the watch lists, so that [`Change::Synced`] follows.
     listing: bool,
     synced: bool,
@@ -35,7 +35,7 @@ pub struct Store<T> {
 
 impl<T> Default for Store<T> {
     fn default() -> Self {
-        Store { kept: BTreeMap::new(), epoch: 0, listing: false, synced: false }
+        Store { kept: BTreeMap::new(), list_number: 0, listing: false, synced: false }
     }
 }
 
@@ -74,12 +74,12 @@ impl<T: Stored> Store<T> {
     pub fn apply(&mut self, change: Change<T>) -> Vec<Key> {
         match change {
             Change::Restarted => {
-                self.epoch += 1;
+                self.list_number += 1;
                 self.listing = true;
                 Vec::new()
             }
             Change::Listed(object) | Change::Applied(object) => {
-                self.keep(object, self.epoch).into_iter().collect()
+                self.keep(object, self.list_number).into_iter().collect()
             }
             Change::Deleted(object) => {
                 let newer = |kept: &Kept<T>| kept.object.version() > object.version();
@@ -91,7 +91,7 @@ impl<T: Stored> Store<T> {
             }
             Change::Synced => {
                 (self.listing, self.synced) = (false, true);
-                let stale = self.kept.extract_if(.., |_, kept| kept.epoch < self.epoch);
+                let stale = self.kept.extract_if(.., |_, kept| kept.list_number < self.list_number);
                 stale.map(|(key, _)| key).collect()
             }
         }
@@ -100,19 +100,19 @@ impl<T: Stored> Store<T> {
     /// Takes in an object of a LIST of our own. One that the watch lists at the same time decides whether the
     /// object is still there. Returns the name if the object is news.
     pub fn read(&mut self, object: T) -> Option<Key> {
-        let known = self.kept.get(object.key()).map(|kept| kept.epoch);
-        self.keep(object, known.unwrap_or(self.epoch - u64::from(self.listing)))
+        let known = self.kept.get(object.key()).map(|kept| kept.list_number);
+        self.keep(object, known.unwrap_or(self.list_number - u64::from(self.listing)))
     }
 
-    fn keep(&mut self, object: T, epoch: u64) -> Option<Key> {
+    fn keep(&mut self, object: T, list_number: u64) -> Option<Key> {
         let key = object.key().clone();
         match self.kept.get_mut(&key) {
             Some(kept) if kept.object.version() >= object.version() => {
-                kept.epoch = epoch;
+                kept.list_number = list_number;
                 None
             }
             _ => {
-                self.kept.insert(key.clone(), Kept { object, epoch });
+                self.kept.insert(key.clone(), Kept { object, list_number });
                 Some(key)
             }
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use framework_api::Time;
-use framework_api::queue::{FINALIZER, Phase, Reason};
+use framework_api::queue::{Phase, Reason};
 use framework_message::Key;
 use framework_queue::{ResourceRequests, UnitFacts};
 
@@ -83,6 +83,8 @@ pub type Reserves = (Key, ResourceRequests);
 pub struct UnitState {
     /// The unit that they are of.
     pub uid: Option<Arc<str>>,
+    /// UID of the object that controls it.
+    pub owner: Option<Arc<str>>,
     /// The job that it names.
     pub consumer: Option<ConsumerKey>,
     /// The same by namespace and UID, if it names the UID of a job that is not a Framework.
@@ -118,19 +120,8 @@ impl UnitState {
             return Some((PendingRequest::Read, Request::GetUnit { unit: unit.key.clone() }));
         }
         if unit.deleting {
-            if !self.may_remove_finalizer || !unit.has_finalizer() {
-                return None;
-            }
-            let finalizers = unit.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).cloned();
-            let (name, uid) = name();
-            let resource_version = unit.resource_version;
-            let request = Request::RemoveFinalizer {
-                unit: name,
-                uid,
-                resource_version,
-                finalizers: finalizers.collect(),
-            };
-            return Some((PendingRequest::RemoveFinalizer, request));
+            let may_remove = self.may_remove_finalizer && unit.finalizers.has_ours();
+            return may_remove.then(|| (PendingRequest::RemoveFinalizer, Request::remove_finalizer(unit)));
         }
         if self.unwanted {
             if self.writes.deleted {
@@ -184,6 +175,7 @@ impl UnitState {
 
 #[cfg(test)]
 mod tests {
+    use framework_api::queue::FINALIZER;
     use jiff::Timestamp;
 
     use super::*;
@@ -196,7 +188,7 @@ mod tests {
             resource_version: 7,
             created: Timestamp::UNIX_EPOCH,
             deleting: false,
-            finalizers: vec!["a.b/c".to_owned(), FINALIZER.to_owned()],
+            finalizers: ["a.b/c", FINALIZER, "d.e/f"].into_iter().collect(),
             owner: None,
             consumer: ConsumerKey::of_framework(Key::new("ns", "job")),
             notes: UnitNotes::default(),
@@ -249,8 +241,8 @@ mod tests {
         assert!(next(&state, &unit).is_none());
         state.may_remove_finalizer = true;
         let Some(Request::RemoveFinalizer { finalizers, .. }) = next(&state, &unit) else { panic!() };
-        assert_eq!(finalizers, ["a.b/c"]);
-        unit.finalizers = finalizers;
+        assert_eq!(finalizers.others().collect::<Vec<_>>(), ["a.b/c", "d.e/f"]);
+        unit.finalizers = finalizers.others().collect();
         assert!(next(&state, &unit).is_none());
     }
 }

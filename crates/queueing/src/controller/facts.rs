@@ -16,18 +16,21 @@ use crate::outgoing::Work;
 use crate::owners::Between;
 use crate::store::Store;
 use crate::unit::{UnitDecision, UnitState};
-use framework_message::{Change, Key, Now};
+use framework_message::{Change, Key, Now, Slot};
+
+/// The places of units of one namespace that are gone. Most are never made again.
+const MOST_LEFT_PLACES: usize = 100;
 
 impl QueueController {
     pub(super) fn unit_changed(&mut self, key: Key) {
         let known = self.unit_states.get(&key).and_then(|state| state.uid.clone());
-        let unit = self.objects.units.get(&key).map(|unit| {
-            (Arc::clone(&unit.uid), unit.consumer.clone(), unit.resource_version, unit.status.overtaken)
-        });
-        if let Some(known) = known.filter(|known| unit.as_ref().is_none_or(|(uid, ..)| uid != known)) {
+        let unit = self.objects.units.get(&key).map(Arc::clone);
+        if let Some(known) = known.filter(|known| unit.as_ref().is_none_or(|unit| unit.uid != *known)) {
             self.forget_unit(&key, &known);
         }
-        let Some((uid, consumer, resource_version, overtaken)) = unit else { return };
+        let Some(unit) = unit else { return };
+        let (uid, consumer, resource_version) =
+            (Arc::clone(&unit.uid), unit.consumer.clone(), unit.resource_version);
         let job = self.named_job(&key);
         if let Some(job) = job.as_ref().filter(|_| !self.unit_states.contains_key(&key)) {
             let pods = self.objects.set_job(job, Some(&consumer));
@@ -36,13 +39,20 @@ impl QueueController {
         self.job_is_answered(&consumer);
         let name = Arc::clone(&key.name);
         self.namespaces.entry(&key.namespace).names.insert(Arc::clone(&uid), name);
+        let left = self.left_places.remove(&key).filter(|(owner, _)| unit.owner.as_ref() == Some(owner));
+        let left = left.map(|(_, overtaken)| overtaken);
         let state = self.unit_states.entry(key.clone()).or_insert_with(|| UnitState {
             uid: Some(uid),
+            owner: unit.owner.clone(),
             consumer: Some(consumer.clone()),
             job,
-            overtaken,
+            overtaken: unit.status.overtaken.or(left),
             ..Default::default()
         });
+        if !self.share.contains(Slot::of(&key.namespace)) {
+            // The owner of the namespace decides it, and this replica goes on from there.
+            state.overtaken = unit.status.overtaken;
+        }
         state.writes.deleted = false;
         if state.writes.releasing.is_some_and(|base| base < resource_version) {
             state.writes.releasing = None;
@@ -61,6 +71,16 @@ impl QueueController {
         let state = self.unit_states.remove(key).unwrap_or_default();
         self.counts.replace(state.counted.as_ref(), None);
         self.reserve(state.reserves, None);
+        let waits = matches!(state.counted, Some(Counted::Waiting(..)));
+        if let (true, Some(owner), Some(overtaken)) = (waits, state.owner, state.overtaken) {
+            self.left_places.insert(key.clone(), (owner, overtaken));
+            let of_namespace = self.left_places.range(Key::new(&key.namespace, "")..);
+            let mut names =
+                of_namespace.map(|(left, _)| left).take_while(|left| left.namespace == key.namespace);
+            if let Some(excess) = names.nth(MOST_LEFT_PLACES).cloned() {
+                self.left_places.remove(&excess);
+            }
+        }
         if let Some(consumer) = state.consumer {
             self.objects.unlink(&consumer, key);
             self.part_changed(&consumer);
@@ -266,7 +286,7 @@ impl QueueController {
         let counted = counted(unit, facts.as_ref());
         let uid = Arc::clone(&unit.uid);
         let reserves = self.job_of(unit).zip(facts.as_ref().and_then(reservation));
-        let offers = (may_remove_finalizer && unit.has_finalizer()) || obstacle.is_some();
+        let offers = (may_remove_finalizer && unit.finalizers.has_ours()) || obstacle.is_some();
         if unit.deleting && self.recounts(&key.namespace) {
             // Its Pods may be among them.
             self.stale.units.insert(key.clone());

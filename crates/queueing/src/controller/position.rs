@@ -34,6 +34,7 @@ impl QueueController {
 
     /// How many units wait, and how many hold something, in the namespaces that this replica schedules.
     pub fn gauges(&self) -> Gauges {
-        self.counts.gauges(|slot| self.share.contains(slot))
+        let is_there = |queue: &Key| self.objects.queues.get(queue).is_some();
+        self.counts.gauges(|slot| self.share.contains(slot), is_there)
     }
 }

@@ -169,7 +169,7 @@ impl QueueController {
                 let delay = match reply {
                     Reply::NotSent(_) => NOT_SENT.delay(state.failures.another(false), jitter),
                     reply => {
-                        warn!(job = %job.key, ?reply, "a request for a job in a queue did not work");
+                        warn!(job = %job.key, ?reply, "a request for a job in a queue failed");
                         REFUSED.delay(state.failures.another(true), jitter)
                     }
                 };

@@ -21,7 +21,7 @@ impl QueueController {
             return ResourceRequests::default();
         }
         if unit.is_of_framework() {
-            return if unit.has_finalizer() { unit.reserved() } else { ResourceRequests::default() };
+            return if unit.finalizers.has_ours() { unit.reserved() } else { ResourceRequests::default() };
         }
         let given = unit.requests.clone().unwrap_or_default();
         let base = given.min(&self.asks_now(unit));

@@ -15,7 +15,9 @@ use super::*;
 use crate::consumer::{Growth, JobKind};
 use crate::counts::{Gauges, QueueCounts};
 use crate::object::OwnerLink;
-use crate::object::{Object, Overtaken, PodUse, QueueObject, QuotaObject, Reply, UnitObject, UnitStatus};
+use crate::object::{
+    Finalizers, Object, Overtaken, PodUse, QueueObject, QuotaObject, Reply, UnitObject, UnitStatus,
+};
 use crate::request::Request;
 use crate::{Consumer, FrameworkUnits};
 use framework_message::{Rejection, Ticket};

@@ -72,7 +72,7 @@ impl FrameworkUnits {
         let is_released = |unit: &&Arc<UnitObject>| {
             unit.owner.as_ref() == Some(&framework.uid)
                 && unit.status.phase == Some(Phase::Dequeued)
-                && unit.has_finalizer()
+                && unit.finalizers.has_ours()
         };
         let generation = |unit: &Arc<UnitObject>| unit.consumer.generation_of(&unit.key);
         let mut growths: Vec<i64> = units.filter(is_released).filter_map(generation).collect();

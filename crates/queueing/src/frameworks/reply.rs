@@ -51,7 +51,7 @@ impl FrameworkUnits {
                 writes.not_before = now.steady + NOT_SENT.delay(writes.failures.another(false), jitter);
             }
             reply => {
-                debug!(unit = %key, ?reply, "a change of a QueueUnit did not work");
+                debug!(unit = %key, ?reply, "a change of a QueueUnit failed");
                 // An earlier try without a reply may yet land.
                 writes.is_unsure |= matches!(reply, Reply::Unknown(_));
                 writes.is_let_go &= writes.is_unsure;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use framework_api::queue::FINALIZER;
 use framework_message::{Key, Now, Slot, Ticket};
 
 use super::FrameworkUnits;
@@ -60,11 +59,8 @@ impl FrameworkUnits {
                 (PendingRequest::Read, Request::GetFramework { framework: unit.consumer.key.clone() })
             }
             Verdict::Delete => (PendingRequest::Delete, Request::DeleteUnit { unit: name, uid }),
-            Verdict::Finalise if unit.has_finalizer() => {
-                let finalizers =
-                    unit.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).cloned().collect();
-                let request = Request::RemoveFinalizer { unit: name, uid, resource_version, finalizers };
-                (PendingRequest::RemoveFinalizer, request)
+            Verdict::Finalise if unit.finalizers.has_ours() => {
+                (PendingRequest::RemoveFinalizer, Request::remove_finalizer(&unit))
             }
             Verdict::Return(held) => {
                 let request = Request::ReturnCapacity { unit: name, uid, resource_version, held };

@@ -142,7 +142,7 @@ impl FrameworkUnits {
 fn covers(unit: &UnitObject, framework: &Consumer) -> bool {
     unit.owner.as_ref() == Some(&framework.uid)
         && unit.status.phase == Some(Phase::Dequeued)
-        && unit.has_finalizer()
+        && unit.finalizers.has_ours()
         && framework.requests.is_ok()
         && !unit.is_outgrown(framework)
 }
@@ -201,7 +201,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::object::{UnitNotes, UnitStatus};
+    use crate::object::{Finalizers, UnitNotes, UnitStatus};
     use crate::{ConsumerKey, JobKind};
     use framework_message::Key;
 
@@ -219,7 +219,7 @@ mod tests {
             resource_version: 1,
             created: Timestamp::UNIX_EPOCH,
             deleting: false,
-            finalizers: Vec::new(),
+            finalizers: Finalizers::default(),
             owner: Some("f".into()),
             notes: UnitNotes::default(),
             consumer_uid: None,

@@ -129,7 +129,7 @@ impl JobLifetimes {
 
 /// A request had no effect, or it is not known. Returns the pause after it, and the Event.
 fn failed(purpose: &Purpose, reply: Reply, state: &mut State, jitter: u64) -> (Duration, Option<Report>) {
-    debug!(?purpose, ?reply, "a request for the end of a job did not work");
+    debug!(?purpose, ?reply, "a request that ends a job failed");
     // The JobSet may be another one by now, or have ended.
     state.child = Child::Unknown;
     let rejection = match reply {

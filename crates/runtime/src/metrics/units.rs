@@ -61,6 +61,9 @@ impl Units {
             let [namespace, queue] = self.labels(queue);
             self.waiting.with_label_values(&[namespace, queue, *reason]).add(whole(*count));
         }
+        for (reason, count) in &gauges.without_queue {
+            self.waiting.with_label_values(&[OTHERS, OTHERS, *reason]).add(whole(*count));
+        }
         self.released.set(gauges.released as f64);
     }
 
@@ -127,7 +130,7 @@ mod tests {
         metrics.unit_decided(Reason::Admitted, Some(&wait("q", 5000)));
         metrics.unit_decided(Reason::InsufficientQuota, None);
         let waiting = [((Key::new("team", "q"), "InsufficientQuota"), 7)].into();
-        metrics.units(&Gauges { waiting, released: 3 });
+        metrics.units(&Gauges { waiting, released: 3, ..Gauges::default() });
         let text = text(&metrics);
         let labels = r#"namespace="team",priority="1000-999999",queue="q""#;
         let waiting = r#"namespace="team",queue="q",reason="InsufficientQuota""#;
@@ -157,12 +160,13 @@ mod tests {
         let of = |queue: usize| ((Key::new("team", &format!("q{queue:03}")), "Waiting"), 1);
         // They are added up, and a second look replaces the first.
         for _ in 0..2 {
-            metrics.units(&Gauges { waiting: (0..QUEUES + 3).map(of).collect(), released: 0 });
+            let waiting = (0..QUEUES + 3).map(of).collect();
+            metrics.units(&Gauges { waiting, without_queue: [("Waiting", 4)].into(), released: 0 });
         }
         let text = text(&metrics);
         let series = text.lines().filter(|line| line.starts_with("frameworkcontroller_queue_units_waiting{"));
         assert_eq!(series.count(), QUEUES + 1);
-        let others = r#"_waiting{namespace="_others",queue="_others",reason="Waiting"} 3"#;
+        let others = r#"_waiting{namespace="_others",queue="_others",reason="Waiting"} 7"#;
         assert!(text.contains(others), "{text}");
     }
 

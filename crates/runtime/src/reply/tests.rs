@@ -263,8 +263,8 @@ fn a_deleted_config_map_is_shown_if_a_finalizer_keeps_it() {
 #[test]
 fn a_unit_that_was_let_go_is_not_shown_as_it_was() {
     let (unit, uid) = (Key::new("ns", "framework-job"), "u".into());
-    let let_go =
-        framework_queueing::Request::RemoveFinalizer { unit, uid, resource_version: 7, finalizers: vec![] };
+    let finalizers = framework_queueing::Finalizers::default();
+    let let_go = framework_queueing::Request::RemoveFinalizer { unit, uid, resource_version: 7, finalizers };
     // The API server answers with the object that it was sent, at the version from which the finalizer was
     // removed.
     let body = json!({"kind": "QueueUnit", "spec": {}, "metadata": {

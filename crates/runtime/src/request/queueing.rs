@@ -10,6 +10,7 @@ use framework_api::queue::{
     self, DEQUEUED, ENQUEUED_ANNOTATION, FINALIZER, HELD_ANNOTATION, NAMESPACE_SLOT_LABEL, OVERTAKEN, Phase,
     QUEUE_NAME_LABEL, Reason,
 };
+use framework_core::truncate::truncate;
 use framework_message::{Key, Slot};
 use framework_queueing::{NamedKind, Request, UNGUARDED, UnitStatus};
 
@@ -17,6 +18,9 @@ use super::call::{Call, JSON, JSON_PATCH, MERGE_PATCH, Target};
 use super::engine::framework_at;
 use super::job_lifetime;
 use super::resume::{label_templates, resume};
+
+/// The weight of the message of a unit, in bytes of JSON.
+const MOST_MESSAGE: usize = 8_192;
 
 /// Renders a request about a QueueUnit, a Queue or a job: its method, path and body. It never fails.
 pub fn render(request: &Request) -> Call {
@@ -48,7 +52,7 @@ pub fn render(request: &Request) -> Call {
         }
         Request::RemoveFinalizer { unit, uid, resource_version, finalizers } => {
             let mut metadata = guard(uid, *resource_version);
-            metadata["finalizers"] = json!(finalizers);
+            metadata["finalizers"] = finalizers.others().collect();
             patch(one(unit), metadata, "spec", json!({}))
         }
         Request::ReturnCapacity { unit, uid, resource_version, held } => {
@@ -155,11 +159,13 @@ fn status(standing: &UnitStatus) -> Value {
     let time = |time: framework_api::Time| json!(MetaTime(time.timestamp()));
     let reason = standing.reason.unwrap_or(Reason::Waiting);
     let dequeued = standing.phase == Some(Phase::Dequeued);
+    // A quota may lack hundreds of resources with long names. The schema takes 32,768 characters.
+    let message = truncate(&standing.message, MOST_MESSAGE);
     let mut conditions = vec![json!({
         "type": DEQUEUED,
         "status": if dequeued { "True" } else { "False" },
         "reason": reason.as_str(),
-        "message": standing.message,
+        "message": message,
         "lastTransitionTime": standing.since.map(time),
     })];
     if let Some(overtaken) = standing.overtaken {
@@ -172,7 +178,7 @@ fn status(standing: &UnitStatus) -> Value {
             "lastTransitionTime": time(overtaken.since),
         }));
     }
-    json!({"phase": standing.phase, "message": standing.message, "conditions": conditions})
+    json!({"phase": standing.phase, "message": message, "conditions": conditions})
 }
 
 #[cfg(test)]
@@ -217,7 +223,7 @@ mod tests {
                 unit: unit.clone(),
                 uid: Arc::clone(&uid),
                 resource_version,
-                finalizers: vec!["a.b/c".to_owned()],
+                finalizers: [FINALIZER, "a.b/c"].into_iter().collect(),
             },
         ];
         for change in &changes {

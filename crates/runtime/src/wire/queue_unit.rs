@@ -55,7 +55,7 @@ fn unit_of(unit: UnitWire) -> UnitObject {
         },
     );
     let controller = metadata.controller().map(|owner| owner.uid.as_str().into());
-    let finalizers = metadata.finalizers.clone().unwrap_or_default();
+    let finalizers = metadata.finalizers.iter().flatten().collect();
     // We note on each unit that we make since when its job waits.
     let orphaned = metadata.enqueued().is_some() && controller.is_none() && consumer_uid.is_some();
     UnitObject {

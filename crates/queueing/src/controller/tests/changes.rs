@@ -249,7 +249,7 @@ fn a_unit_without_our_finalizer_reserves_nothing_and_begins_no_job() {
     world.submit("a", 8);
     let [(ticket, release)] = &world.settle_except("framework-a Dequeued Admitted")[..] else { panic!() };
     world.answer(*ticket, release);
-    world.server.units.get_mut(&key("framework-a")).unwrap().finalizers.clear();
+    world.server.units.get_mut(&key("framework-a")).unwrap().finalizers = Finalizers::default();
     world.server.changed(&key("framework-a"));
     // Both changes are seen as one.
     world.server.framework_news.pop_front();

@@ -185,7 +185,7 @@ fn by_hand() -> World {
         resource_version: world.server.stamp(),
         created: at(0),
         deleting: false,
-        finalizers: Vec::new(),
+        finalizers: Finalizers::default(),
         owner: None,
         consumer: ConsumerKey { kind: JobKind::declared(&row()), key: key("train") },
         notes: UnitNotes::default(),

@@ -78,6 +78,23 @@ fn the_overtaken_time_outlasts_a_change_of_the_unit() {
 }
 
 #[test]
+fn a_unit_that_is_made_again_keeps_its_place() {
+    let mut world = one_that_waits();
+    world.submit("c", 1);
+    world.settle();
+    world.pass(61);
+    world.settle();
+    let overtaken = |world: &World| world.server.units[&key("framework-b")].status.overtaken;
+    let place = Some(Overtaken { since: Time::floor(at(0)), reserved: true });
+    assert_eq!(overtaken(&world), place);
+    let before = Arc::clone(&world.server.units[&key("framework-b")].uid);
+    world.submit("b", 2);
+    world.settle();
+    assert_ne!(world.server.units[&key("framework-b")].uid, before, "its request has changed");
+    assert_eq!(overtaken(&world), place);
+}
+
+#[test]
 fn a_position_names_the_amount_missing_now() {
     let mut world = World::new(1, 10);
     for (name, asks) in [("a", 8), ("b", 6), ("c", 1)] {

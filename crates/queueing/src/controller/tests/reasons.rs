@@ -12,7 +12,7 @@ fn unit(name: &str) -> UnitObject {
         resource_version: 0,
         created: at(0),
         deleting: false,
-        finalizers: Vec::new(),
+        finalizers: Finalizers::default(),
         owner: None,
         consumer: ConsumerKey { kind: batch("Job"), key: key(name) },
         notes: UnitNotes::default(),
@@ -63,6 +63,9 @@ fn a_unit_waits_for_its_class_and_for_its_queue_and_says_so() {
     world.settle();
     assert_eq!(says(&world, "a").0, Reason::Admitted);
     assert_eq!(says(&world, "b").0, Reason::QueueNotFound);
+    let gauges = world.controller.gauges();
+    assert_eq!(gauges.without_queue, [("QueueNotFound", 1)].into(), "{gauges:?}");
+    assert!(gauges.waiting.is_empty(), "{gauges:?}");
 }
 
 #[test]

@@ -47,7 +47,8 @@ fn a_released_unit_costs_three_requests_and_a_waiting_one_two() {
         ]
     );
     assert_eq!(world.server.refused, 0);
-    let gauges = Gauges { waiting: [((key("q"), "InsufficientQuota"), 2)].into(), released: 1 };
+    let waiting = [((key("q"), "InsufficientQuota"), 2)].into();
+    let gauges = Gauges { waiting, released: 1, ..Gauges::default() };
     assert_eq!(world.controller.gauges(), gauges);
 }
 

@@ -41,7 +41,7 @@ impl Server {
         let version = self.stamp();
         let unit = self.units.get_mut(name).unwrap();
         unit.resource_version = version;
-        if unit.deleting && unit.finalizers.is_empty() {
+        if unit.deleting && !unit.finalizers.has_ours() {
             let unit = self.units.remove(name).unwrap();
             self.framework_news.push_back(Change::Deleted(unit.clone()));
             self.news.push_back(Change::Deleted(unit));
@@ -114,7 +114,7 @@ impl Server {
                 return Reply::Done;
             }
             Request::RemoveFinalizer { unit, finalizers, .. } => {
-                self.units.get_mut(unit).unwrap().finalizers.clone_from(finalizers);
+                self.units.get_mut(unit).unwrap().finalizers = finalizers.others().collect();
                 self.changed(unit);
                 return Reply::Done;
             }
@@ -161,7 +161,7 @@ impl Server {
             resource_version: version,
             created: at(self.second),
             deleting: false,
-            finalizers: vec![FINALIZER.to_owned()],
+            finalizers: [FINALIZER].into_iter().collect(),
             owner: Some(Arc::clone(uid)),
             consumer: ConsumerKey {
                 kind: match kind {

@@ -26,10 +26,9 @@ pub(crate) enum First {
 /// Decides the first step. `is_held`: the attempt may not begin.
 pub(crate) fn first(o: &Observed<'_>, m: &Moment, policy: &Policy, is_held: bool) -> First {
     let create = Action::CreateConfigMap { instance: FIRST };
-    let is_late = lifetime::may_be_over(o, m) || lifetime::is_over(o, m);
-    let begins = !is_held && !is_late && permits(o.framework, &create, policy);
+    let begins = !is_held && !is_late(o, m) && permits(o.framework, &create, policy);
     // Somebody may have removed the status of a Framework that runs. It ends as it would have, Pods first.
-    let ends = !is_held && (is_late || o.framework.spec.execution_type == ExecutionType::Stop);
+    let ends = !is_held && ends(o, m);
     let map = match first_map(o) {
         FirstMap::Created(uid) if begins || ends => FirstMap::Created(uid),
         map if begins => map,
@@ -45,6 +44,15 @@ pub(crate) fn first(o: &Observed<'_>, m: &Moment, policy: &Policy, is_held: bool
         }
         FirstMap::Prevented => First::Write(Box::new(init(o, m, policy))),
     }
+}
+
+/// Whether the Framework is to end, or may be: it is stopped, or its deadline has passed.
+pub(crate) fn ends(o: &Observed<'_>, m: &Moment) -> bool {
+    is_late(o, m) || o.framework.spec.execution_type == ExecutionType::Stop
+}
+
+fn is_late(o: &Observed<'_>, m: &Moment) -> bool {
+    lifetime::may_be_over(o, m) || lifetime::is_over(o, m)
 }
 
 /// The ConfigMap of the first attempt, while there is no status.

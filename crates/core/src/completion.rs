@@ -30,12 +30,15 @@ pub fn evaluate(spec: &FrameworkSpec, roles: &[TaskRoleStatus]) -> Option<Framew
         let tasks = counted(roles, &role.name);
         let policy = role.framework_attempt_completion_policy;
         let met = |minimum: i32, failed: bool| {
+            let nth = usize::try_from(minimum).ok()?.checked_sub(1)?;
+            if tasks.len() <= nth {
+                return None;
+            }
             let mut ended: Vec<(Time, i32)> = tasks
                 .iter()
                 .filter(|task| end_of(task).is_some_and(|end| end.r#type.is_failed() == failed))
                 .map(|task| (completed_at(task), task.index))
                 .collect();
-            let nth = usize::try_from(minimum).ok()?.checked_sub(1)?;
             let count = ended.len();
             (count > nth).then(|| {
                 let (_, &mut (at, index), _) = ended.select_nth_unstable(nth);

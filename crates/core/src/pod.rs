@@ -147,9 +147,9 @@ pub fn render_config_map(attempt: &AttemptContext<'_>) -> Value {
 
 /// The Pod that represents a TaskAttempt, ready to be posted. It is the template with its placeholders
 /// replaced, and with the identity of the attempt in its metadata and in the environment of its containers.
-pub fn render_pod(template: Value, context: &PodContext<'_>) -> Value {
+pub fn render_pod(mut pod: Value, context: &PodContext<'_>) -> Value {
     let variables = variables(context);
-    let mut pod = Placeholders::new(&variables).replace(template);
+    Placeholders::new(&variables).replace(&mut pod);
     let Value::Object(fields) = &mut pod else { return pod };
     fields.insert("apiVersion".to_owned(), "v1".into());
     fields.insert("kind".to_owned(), "Pod".into());

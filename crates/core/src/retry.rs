@@ -3,7 +3,7 @@
 
 use framework_api::code::{Attribute, Code, CompletionType};
 use framework_api::status::RetryPolicyStatus;
-use framework_api::{RetryPolicy, Time};
+use framework_api::{FrameworkStatus, RetryPolicy, Time};
 
 /// The step after a completed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,6 +147,25 @@ impl Backoff {
     /// An attempt that was never seen running ran for no time.
     fn is_short(self, run: Option<Time>, completed: Time) -> bool {
         self.is_on() && run.is_none_or(|run| completed < run.plus_seconds(self.short_run_sec))
+    }
+}
+
+/// Lets no earlier attempt of a Framework and its Tasks count as a short run, unless a row is counted.
+pub(crate) fn forget_runs(status: &mut FrameworkStatus, backoff: Backoff) {
+    if !backoff.is_on() {
+        return;
+    }
+    let forget = |counts: &mut RetryPolicyStatus| {
+        counts.short_runs_from.get_or_insert(counts.total_retried_count);
+    };
+    let was_retried = |counts: &RetryPolicyStatus| counts.total_retried_count > 0;
+    if was_retried(&status.retry_policy_status) {
+        forget(&mut status.retry_policy_status);
+    }
+    let roles = status.attempt_status.task_role_statuses.iter_mut().flatten();
+    let tasks = roles.flat_map(|role| &mut role.task_statuses);
+    for task in tasks.filter(|task| was_retried(&task.retry_policy_status)) {
+        forget(&mut task.to_mut().retry_policy_status);
     }
 }
 

@@ -92,18 +92,15 @@ pub(crate) fn summarise(
     next.tasks = Some(format!("{}/{}", counts.running + counts.succeeded, counts.total));
     next.task_counts = Some(counts);
     let generation = o.framework.metadata.generation;
-    let errors = if next.observed_generation == generation && generation.is_some() {
-        Vec::new()
-    } else {
-        template_errors(o)
-    };
+    let is_checked = next.observed_generation == generation && generation.is_some();
+    let errors = (!is_checked).then(|| template_errors(o));
     next.observed_generation = generation;
 
     let running = next.state == State::AttemptRunning;
     let (reason, message) = match too_large.filter(|_| next.attempt_status.completion_status.is_none()) {
         Some(too_large) if running => (Reason::State(next.state), too_large.to_owned()),
         Some(too_large) => (Reason::Obstacle(Obstacle::FrameworkTooLarge), too_large.to_owned()),
-        None => why(next, o.objects, &errors, queued),
+        None => why(next, o.objects, errors.as_deref(), queued),
     };
     set(next, RUNNING, running, &reason.word(), message, at);
     match queued {
@@ -117,7 +114,7 @@ pub(crate) fn summarise(
         let kind = if end.r#type.is_failed() { FAILED } else { COMPLETE };
         set(next, kind, true, &reason_of(&end), framework::describe(&end), at);
     }
-    errors
+    errors.unwrap_or_default()
 }
 
 fn count(status: &FrameworkStatus) -> TaskCounts {
@@ -147,10 +144,11 @@ fn template_errors(o: &Observed<'_>) -> Vec<Report> {
 }
 
 /// Reason and message of the condition `Running`: the state of the Framework, or its obstacle.
+/// `template_errors`: `None` if the spec is the one whose errors the condition names already.
 fn why(
     next: &FrameworkStatus,
     objects: &Objects,
-    template_errors: &[Report],
+    template_errors: Option<&[Report]>,
     queued: &QueuedCondition,
 ) -> (Reason, String) {
     let state = Reason::State(next.state);
@@ -169,10 +167,12 @@ fn why(
         }
         _ => None,
     });
-    let is_invalid = |reason: &str| reason == Obstacle::InvalidPodTemplate.as_str();
-    let invalid = template_errors.first().map(|error| &error.note);
-    let known = next.conditions.iter().find(|known| known.type_ == RUNNING && is_invalid(&known.reason));
-    let invalid = invalid.or(known.map(|known| &known.message));
+    let is_invalid =
+        |known: &&Condition| known.type_ == RUNNING && known.reason == Obstacle::InvalidPodTemplate.as_str();
+    let invalid = match template_errors {
+        Some(errors) => errors.first().map(|error| &error.note),
+        None => next.conditions.iter().find(is_invalid).map(|known| &known.message),
+    };
     let invalid = invalid.map(|message| (Obstacle::InvalidPodTemplate, message.clone()));
     let queued = match queued {
         QueuedCondition::True { message, .. } => Some((Obstacle::Queued, message.clone())),

@@ -16,7 +16,7 @@ use crate::observed::{Moment, Observed, Outcome, Policy};
 use crate::permit::permits;
 use crate::plan::{Action, Plan, Report, Urgency};
 use crate::queue::{self, QueuedCondition};
-use crate::{growth, lifetime, rescale, size, snapshot, summary};
+use crate::{growth, lifetime, rescale, retry, size, snapshot, summary};
 
 /// Decides the next step of one Framework.
 pub fn sync(o: &Observed<'_>, m: Moment, policy: &Policy) -> Plan {
@@ -27,6 +27,10 @@ pub fn sync(o: &Observed<'_>, m: Moment, policy: &Policy) -> Plan {
         return plan;
     }
     let mut next = status.clone();
+    if status.observed_generation.is_none() && o.framework.metadata.generation.is_some() {
+        // The original wrote it, which keeps no row of short runs.
+        retry::forget_runs(&mut next, policy.retry_backoff);
+    }
     let too_large = too_large(status, o, policy);
     // An attempt that is about to end gets no other Tasks.
     let over = lifetime::is_over(o, &m);
@@ -65,7 +69,7 @@ pub fn sync(o: &Observed<'_>, m: Moment, policy: &Policy) -> Plan {
 /// Decides the first step of a Framework without a status.
 fn begin(o: &Observed<'_>, m: &Moment, policy: &Policy) -> Plan {
     let mut plan = Plan::default();
-    if o.framework.metadata.deletion_timestamp.is_some() {
+    if o.framework.metadata.deletion_timestamp.is_some() && !begin::ends(o, m) {
         return plan;
     }
     let too_large = size::excess(o, policy);

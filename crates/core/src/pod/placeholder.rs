@@ -1,7 +1,7 @@
 //! Placeholders in a pod template: `{{FC_TASK_INDEX}}` and its like, anywhere in its strings and keys.
 //!
 //! Each text is read once from its start. A replacement is never read again, and a text without two braces
-//! is only copied.
+//! stays as it is.
 
 use serde_json::Value;
 
@@ -22,15 +22,19 @@ impl<'v> Placeholders<'v> {
         Placeholders { values: variables.get(..PLACEHOLDERS).unwrap_or(variables) }
     }
 
-    /// The template with every placeholder replaced. It is used up on the way, so that there is one of it.
-    pub(super) fn replace(&self, template: Value) -> Value {
+    /// Replaces every placeholder in a template.
+    pub(super) fn replace(&self, template: &mut Value) {
         match template {
-            Value::String(text) => Value::String(self.replace_in(&text)),
-            Value::Array(items) => items.into_iter().map(|item| self.replace(item)).collect(),
+            Value::String(text) if text.contains(OPEN) => *text = self.replace_in(text),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.replace(item)),
             Value::Object(fields) => {
-                fields.into_iter().map(|(key, value)| (self.replace_in(&key), self.replace(value))).collect()
+                fields.values_mut().for_each(|value| self.replace(value));
+                if fields.keys().any(|key| key.contains(OPEN)) {
+                    let renamed = |(key, value): (String, Value)| (self.replace_in(&key), value);
+                    *fields = std::mem::take(fields).into_iter().map(renamed).collect();
+                }
             }
-            plain => plain,
+            _ => {}
         }
     }
 

@@ -353,8 +353,8 @@ proptest! {
         prop_assert_eq!(ours.to_vec(), our_env());
         prop_assert_eq!(users.len(), own.len());
         let variables = variables(&CONTEXT);
-        let replace = |own| Placeholders::new(&variables).replace(own);
-        let replaced: Vec<Value> = own.into_iter().map(replace).collect();
+        let mut replaced = own;
+        replaced.iter_mut().for_each(|own| Placeholders::new(&variables).replace(own));
         prop_assert_eq!(users, replaced.as_slice());
     }
 }

@@ -241,6 +241,19 @@ fn a_template_that_cannot_work_is_named_in_the_first_status() {
 }
 
 #[test]
+fn a_template_that_was_corrected_is_reported_no_more() {
+    let mut world = framework().role("a", 1).execution("Create").world();
+    world.template(|pod| pod["spec"]["containers"] = serde_json::json!("none"));
+    world.settle();
+    assert_eq!(world.condition("Running").unwrap().1, "InvalidPodTemplate");
+    world.edit(|spec| spec.description = Some("new".to_owned())).settle();
+    assert_eq!(world.condition("Running").unwrap().1, "InvalidPodTemplate", "it is still there");
+    world.template(|pod| pod["spec"]["containers"] = serde_json::json!([]));
+    world.edit(|_| ()).settle();
+    assert_eq!(world.condition("Running").unwrap().1, "AttemptCreationPending");
+}
+
+#[test]
 fn a_plan_creates_no_more_pods_of_a_task_role_than_can_be_sent_soon() {
     let mut world = framework().role("a", 300).role("b", 3).world();
     while !world.plan().act.iter().any(|act| matches!(act, Action::CreatePod { .. })) {

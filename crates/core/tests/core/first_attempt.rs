@@ -116,6 +116,9 @@ fn a_stop_a_deletion_or_a_queue_withdraws_the_first_config_map() {
         world.cluster.framework.metadata.creation_timestamp.clone();
     assert!(!permitted(&deleted));
     assert!(!deleted.step());
+    deleted.edit(|spec| spec.execution_type = ExecutionType::Stop);
+    deleted.settle();
+    assert_eq!((deleted.state(), deleted.acts.len()), (State::Completed, 0), "it never began");
 
     let second = Action::CreateConfigMap { instance: Instance::FrameworkAttempt { attempt_id: 1 } };
     assert!(!first_attempt::permits(&world.cluster.framework, &second, &world.policy));

@@ -195,3 +195,16 @@ fn a_framework_that_fails_at_once_again_is_retried_later_and_later() {
     assert_eq!(world.status().attempt_status.id, 9, "a longer run is retried at once");
     assert_eq!(world.status().retry_policy_status.short_runs_from, Some(9));
 }
+
+#[test]
+fn retries_by_the_original_are_no_short_runs() {
+    let mut world = framework().role("a", 1).retry(false, -1).world();
+    world.settle();
+    let status = world.cluster.status.as_mut().unwrap();
+    status.retry_policy_status.total_retried_count = 50;
+    status.observed_generation = None;
+    run_for(&mut world, 1);
+    assert_eq!(world.status().retry_policy_status.retry_delay_sec, None);
+    assert_eq!(world.status().retry_policy_status.short_runs_from, Some(50));
+    assert_eq!(world.status().retry_policy_status.total_retried_count, 51);
+}

@@ -22,27 +22,28 @@ pub struct Version {
     /// `metadata.resourceVersion`.
     pub resource_version: u128,
     /// The LIST, or the watch that follows it, that last showed the object; 0: none.
-    pub epoch: u64,
+    pub list_number: u64,
     /// Known by a reply only.
     pub unwatched: bool,
 }
 
 impl Version {
     /// The version of an object that a watch shows, or the LIST before it.
-    pub fn watched(resource_version: u128, epoch: u64) -> Self {
-        Version { resource_version, epoch, unwatched: false }
+    pub fn watched(resource_version: u128, list_number: u64) -> Self {
+        Version { resource_version, list_number, unwatched: false }
     }
 
     /// The version of an object that a reply shows. `before` is the cached version, if there is one.
     pub fn replied(resource_version: u128, before: Option<Version>) -> Self {
-        let (epoch, unwatched) = before.map_or((0, true), |before| (before.epoch, before.unwatched));
-        Version { resource_version, epoch, unwatched }
+        let (list_number, unwatched) =
+            before.map_or((0, true), |before| (before.list_number, before.unwatched));
+        Version { resource_version, list_number, unwatched }
     }
 
     /// Notes that the watch shows the object again, in a version that is not newer. Returns whether it was
     /// unwatched.
-    pub fn see(&mut self, epoch: u64) -> bool {
-        self.epoch = epoch;
+    pub fn see(&mut self, list_number: u64) -> bool {
+        self.list_number = list_number;
         std::mem::replace(&mut self.unwatched, false)
     }
 

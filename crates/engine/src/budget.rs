@@ -3,10 +3,15 @@
 
 use std::time::Duration;
 
+use framework_message::Slot;
+
 use crate::concurrency::{Concurrency, Kind};
 
 /// After this many refusals for overload in a row everything pauses, not only the Framework concerned.
 const REPEATED: u32 = 3;
+
+/// The least part of the rate that a replica has.
+const LEAST_SHARE: f64 = 1.0 / Slot::COUNT as f64;
 
 /// A part of the bucket, and of the requests that may be in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,8 +63,8 @@ impl Budget {
     pub fn set_share(&mut self, now: Duration, share: f64) {
         self.refill(now);
         let (qps, burst) = self.whole;
-        // A replica without slots still labels.
-        self.qps = (qps * share).max(1.0);
+        // A replica without slots still asks for the API server's time.
+        self.qps = qps * share.max(LEAST_SHARE);
         self.burst = (burst * share).ceil().max(1.0);
         self.tokens = self.tokens.min(self.burst);
         self.concurrency.set_share(share);
@@ -131,11 +136,6 @@ impl Budget {
     /// How many requests may be in flight now.
     pub fn limit(&self) -> usize {
         self.concurrency.limit()
-    }
-
-    /// Requests in flight.
-    pub fn in_flight(&self) -> usize {
-        self.in_flight
     }
 
     /// The tokens that this part leaves in the bucket. A bucket of one keeps none, because no request could
@@ -244,7 +244,7 @@ mod tests {
         budget.set_share(ms(10_000), 0.02);
         assert_eq!(take_all(&mut budget, ms(10_000)), 0, "more are in flight than may be by now");
         (0..19).for_each(|_| budget.ended());
-        assert_eq!([take_all(&mut budget, ms(10_000)), budget.in_flight()], [2, 3]);
+        assert_eq!([take_all(&mut budget, ms(10_000)), budget.in_flight], [2, 3]);
     }
 
     #[test]
@@ -254,7 +254,7 @@ mod tests {
         budget.set_share(ms(0), 85.0 / 256.0);
         assert_eq!(of(&budget), (80.0 * 85.0 / 256.0, 34.0, 11));
         budget.set_share(ms(0), 0.0);
-        assert_eq!(of(&budget), (1.0, 1.0, 1), "a replica without slots still labels");
+        assert_eq!(of(&budget), (80.0 / 256.0, 1.0, 1), "a replica without slots still asks for the time");
         budget.set_share(ms(0), 1.0);
         assert_eq!(of(&budget), (80.0, 100.0, 32));
     }

@@ -24,7 +24,7 @@ use framework_message::{Key, Selection, Slots};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Listing {
     /// Counts LISTs that began.
-    pub epoch: u64,
+    pub list_number: u64,
     /// The slots of which at least one LIST has been complete since they were granted.
     pub synced: Slots,
     /// The share that the LIST that began last, and the watch after it, show.

@@ -2,9 +2,9 @@
 //! records, then deletes and creates.
 //!
 //! The order holds keys only: the requests of a Framework are in its state. A key is in a class once, even if
-//! it has much to send. A turn is [`TURN`] requests long: Pods that are created together run and end
-//! together, and one status write records them. If Frameworks took turns Pod by Pod, each Framework of a
-//! burst would last as long as the burst. Its status would be written again and again meanwhile.
+//! it has much to send. A turn is [`TURN`](rotation::TURN) requests long: Pods that are created together run
+//! and end together, and one status write records them. If Frameworks took turns Pod by Pod, each Framework
+//! of a burst would last as long as the burst. Its status would be written again and again meanwhile.
 //!
 //! A namespace that has used more than its share recently is heavy. All others are light, and share evenly
 //! with all heavy ones. So a Framework of one tenant waits for at most one request of another tenant's 5,000,
@@ -26,7 +26,6 @@ use std::sync::Arc;
 pub use self::class::Class;
 use self::recent::Recent;
 use self::rotation::Rotation;
-pub use self::rotation::TURN;
 use self::share::Share;
 use self::usage::Usage;
 use crate::budget::Part;

@@ -1,10 +1,9 @@
 //! Decides which requests are sent to the API server, and when: takes in events, gives out effects.
 //!
-//! The engine is thin: it routes events to the parts that hold the rules, [`cache`](crate::cache),
-//! [`state`](crate::framework_state), [`status_write`](crate::status_write), [`Dues`],
-//! [`dispatch`](crate::dispatch) and [`budget`](crate::budget). Guarantees: the same events at the same times
-//! with the same seeds give the same effects. It does no I/O, reads no clock, draws no random numbers and
-//! never blocks.
+//! The engine is thin: it routes events to the parts that hold the rules, `cache`, `framework_state`,
+//! `status_write`, [`Dues`], `dispatch` and `budget`. Guarantees: the same events at the same times with the
+//! same seeds give the same effects. It does no I/O, reads no clock, draws no random numbers and never
+//! blocks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -199,7 +198,7 @@ impl Engine {
         self.clock.time.now(now)
     }
 
-    /// Asks the API server for its time, for another part: [`Effect::TimeHeard`] follows.
+    /// Asks the API server for its time on behalf of queueing: [`Effect::TimeHeard`] follows.
     pub fn ask_time(&mut self) {
         self.clock.probe.want();
     }
@@ -273,7 +272,7 @@ impl Engine {
         let in_doubt = states.filter(|state| slots.contains(state.slot) && self.may_be_overtaken(state));
         let frameworks = in_doubt.count();
         if frameworks > 0 {
-            info!(frameworks, "waiting until no request of a Framework without a reply can land");
+            info!(frameworks, "waiting for requests without a reply to expire");
         }
         for key in self.cache.keys() {
             let state = self.cache.get_mut(&key).and_then(|entry| entry.state.as_mut());

@@ -37,8 +37,8 @@ pub struct FrameworkState {
     pub slot: Slot,
     /// The resourceVersion of the newest version seen, by the watch or a reply.
     pub resource_version: u128,
-    /// The epoch of the LIST, or of the watch after it, that last showed the Framework.
-    pub epoch: u64,
+    /// The number of the LIST, or of the watch after it, that last showed the Framework.
+    pub list_number: u64,
     /// The content of the newest version; `None`: it cannot be decoded, and the Framework is left alone.
     pub persisted: Option<Persisted>,
     /// The reason why the newest version cannot be decoded, if it cannot.
@@ -69,12 +69,12 @@ struct Doubt {
 
 impl FrameworkState {
     /// The state of a Framework that is seen for the first time. No request was sent for it yet.
-    pub fn open(object: FrameworkObject, slot: Slot, epoch: u64) -> Self {
+    pub fn open(object: FrameworkObject, slot: Slot, list_number: u64) -> Self {
         let mut state = FrameworkState {
             slot,
             uid: Arc::clone(&object.uid),
             resource_version: object.resource_version,
-            epoch,
+            list_number,
             persisted: None,
             quarantine: Quarantine::default(),
             reported: Reported::default(),
@@ -109,8 +109,8 @@ impl FrameworkState {
         self.outgoing.doubt();
     }
 
-    /// It has had this version.
-    pub fn had(&mut self, version: u128) {
+    /// The API server has shown it with this version, which ends the doubt unless it is older.
+    pub fn seen_alive(&mut self, version: u128) {
         self.doubt.take_if(|doubt| doubt.version <= version);
     }
 
@@ -127,7 +127,7 @@ impl FrameworkState {
     }
 
     /// A reply says that it does not exist. Returns its last line, if the watch has shown its end already.
-    pub fn is_gone(&mut self) -> Option<Line> {
+    pub fn take_last_line(&mut self) -> Option<Line> {
         self.doubt.take().map(|doubt| doubt.last)
     }
 
@@ -167,7 +167,7 @@ impl FrameworkState {
     /// write of ours without a reply was accepted.
     pub fn advance(&mut self, object: FrameworkObject, source: Source, policy: &Policy) -> Vec<Report> {
         self.resource_version = object.resource_version;
-        self.had(object.resource_version);
+        self.seen_alive(object.resource_version);
         self.outgoing.find();
         let before = self.persisted.as_ref().map(|persisted| Arc::clone(&persisted.framework));
         self.take_in(object);

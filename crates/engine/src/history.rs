@@ -141,17 +141,19 @@ impl Line {
 
     /// The line as it is written at that time, with its line end.
     pub fn render(&self, at: Timestamp) -> Vec<u8> {
-        let mut line = format!("{at:.6}  INFO {}: {}{MARKER}", self.sentence(), self.trigger().name());
+        let head = format!("{at:.6}  INFO {}: {}{MARKER}", self.sentence(), self.trigger().name());
         let json = self.json();
-        line.reserve(json.len() + 1);
-        // JSON has line breaks between its tokens only, where they mean nothing.
-        line.extend(json.chars().map(|letter| if matches!(letter, '\n' | '\r') { ' ' } else { letter }));
-        line.push('\n');
-        line.into_bytes()
+        let mut line = Vec::with_capacity(head.len() + json.len() + 1);
+        line.extend_from_slice(head.as_bytes());
+        // JSON has line breaks between its tokens only, where they mean nothing. No other character of UTF-8
+        // contains their bytes.
+        line.extend(json.bytes().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { byte }));
+        line.push(b'\n');
+        line
     }
 
     fn sentence(&self) -> String {
-        const INCOMPLETE: &str = "(incomplete: no event told of its end, this is what was known last)";
+        const INCOMPLETE: &str = "(incomplete: the watch missed the deletion; this is the last known state)";
         match self {
             Line::Framework { trigger, framework, status, gap } => {
                 let what = match trigger {

@@ -103,11 +103,6 @@ impl InFlight {
         self.sent.len()
     }
 
-    /// Whether no request is in flight.
-    pub fn is_empty(&self) -> bool {
-        self.sent.is_empty()
-    }
-
     /// The number of requests in flight for Frameworks of a slot.
     pub fn of_slot(&self, slot: Slot) -> usize {
         self.slots.get(&slot).copied().unwrap_or_default()

@@ -117,6 +117,10 @@ fn with_kind(json: &str) -> String {
         api_version: String,
         kind: String,
     }
+    // The API server begins an object of a watch so, and it need not be read.
+    if json.starts_with(r#"{"kind":"Pod","apiVersion":"v1","#) {
+        return json.to_owned();
+    }
     let Kind { api_version, kind } = serde_json::from_str(json).unwrap_or_default();
     let missing = [("apiVersion", "v1", api_version), ("kind", "Pod", kind)];
     let missing = missing.iter().filter(|(.., found)| found.is_empty());

@@ -53,9 +53,9 @@ pub struct ObjectCache {
 }
 
 /// The version of an object that is shown. `before`: its cached version, if there was one.
-fn version(resource_version: u128, source: Source, epoch: u64, before: Option<Version>) -> Version {
+fn version(resource_version: u128, source: Source, list_number: u64, before: Option<Version>) -> Version {
     match source {
-        Source::Watch => Version::watched(resource_version, epoch),
+        Source::Watch => Version::watched(resource_version, list_number),
         Source::Reply => Version::replied(resource_version, before),
     }
 }
@@ -84,9 +84,9 @@ impl ObjectCache {
     }
 
     /// Takes in the current version of a Pod. Returns whether the Pod has changed.
-    pub fn apply_pod(&mut self, pod: PodObject, source: Source, epoch: u64) -> bool {
+    pub fn apply_pod(&mut self, pod: PodObject, source: Source, list_number: u64) -> bool {
         let PodObject { name, resource_version, mut facts, .. } = pod;
-        if self.is_buried(&facts.uid, resource_version) {
+        if self.has_tombstone(&facts.uid, resource_version) {
             let is_free = !self.objects.pods.contains_key(&name);
             let lives = facts.deletion.is_none() && source == Source::Watch;
             return is_free && lives && self.doubt(&facts.uid);
@@ -96,7 +96,7 @@ impl ObjectCache {
         if let Some(cached) = self.objects.pods.get_mut(&name) {
             let same = cached.uid == facts.uid;
             if resource_version <= cached.version.resource_version {
-                let news = same && source == Source::Watch && cached.version.see(epoch);
+                let news = same && source == Source::Watch && cached.version.see(list_number);
                 cached.facts.unwatched &= !news;
                 return news;
             }
@@ -109,7 +109,7 @@ impl ObjectCache {
             }
         }
         self.deletions.present(&name, &facts.uid, source == Source::Watch);
-        let version = version(resource_version, source, epoch, before);
+        let version = version(resource_version, source, list_number, before);
         facts.unwatched = version.unwatched;
         let pod = CachedPod { facts, version };
         match self.objects.pods.get_mut(&name) {
@@ -119,9 +119,9 @@ impl ObjectCache {
     }
 
     /// Takes in the current version of a ConfigMap. Returns whether the ConfigMap has changed.
-    pub fn apply_config_map(&mut self, map: ConfigMapObject, source: Source, epoch: u64) -> bool {
+    pub fn apply_config_map(&mut self, map: ConfigMapObject, source: Source, list_number: u64) -> bool {
         let ConfigMapObject { resource_version, facts, .. } = map;
-        if self.is_buried(&facts.uid, resource_version) {
+        if self.has_tombstone(&facts.uid, resource_version) {
             let is_free = self.objects.config_map.is_none();
             return is_free && !facts.deleting && source == Source::Watch && self.doubt(&facts.uid);
         }
@@ -130,7 +130,7 @@ impl ObjectCache {
         if let (Some(version), Some(holder)) = (&mut self.config_map, &self.objects.config_map) {
             let same = holder.uid == facts.uid;
             if resource_version <= version.resource_version {
-                return same && source == Source::Watch && version.see(epoch);
+                return same && source == Source::Watch && version.see(list_number);
             }
             if same {
                 before = Some(*version);
@@ -139,7 +139,7 @@ impl ObjectCache {
                 self.config_map_gone(&uid);
             }
         }
-        self.config_map = Some(version(resource_version, source, epoch, before));
+        self.config_map = Some(version(resource_version, source, list_number, before));
         let news = self.objects.config_map.as_ref() != Some(&facts);
         self.objects.config_map = Some(facts);
         news
@@ -149,7 +149,7 @@ impl ObjectCache {
     /// changed.
     pub fn delete_pod(&mut self, pod: &PodObject) -> bool {
         let uid = &pod.facts.uid;
-        self.bury(uid, pod.resource_version);
+        self.add_tombstone(uid, pod.resource_version);
         let cached = cached(&self.objects, &pod.name, uid);
         let ending = is_ending(&pod.facts) || cached.is_some_and(|cached| is_terminal(cached.phase));
         if let Some(cached) = cached {
@@ -167,7 +167,7 @@ impl ObjectCache {
     /// changed.
     pub fn delete_config_map(&mut self, map: &ConfigMapObject) -> bool {
         let uid = &map.facts.uid;
-        self.bury(uid, map.resource_version);
+        self.add_tombstone(uid, map.resource_version);
         if self.objects.config_map.as_ref().is_some_and(|cached| cached.uid == *uid) {
             if self.config_map.is_some_and(|version| !version.ends_at(map.resource_version)) {
                 return false;
@@ -202,8 +202,8 @@ impl ObjectCache {
     /// A LIST of Pods is complete. A cached Pod that neither the LIST nor the watch since has shown has
     /// disappeared. A Pod that only a reply showed has disappeared, too: a GET confirms whether it exists,
     /// because the watch may have passed its end.
-    pub fn sweep_pods(&mut self, epoch: u64) -> bool {
-        let stale = self.objects.pods.take_unless(|_, pod| pod.version.epoch >= epoch);
+    pub fn sweep_pods(&mut self, list_number: u64) -> bool {
+        let stale = self.objects.pods.take_unless(|_, pod| pod.version.list_number >= list_number);
         for (name, pod) in &stale {
             self.deletions.unlisted(name, pod, pod.version.resource_version);
             self.disappeared(&pod.uid, is_ending(pod));
@@ -214,8 +214,8 @@ impl ObjectCache {
     }
 
     /// As [`ObjectCache::sweep_pods`], for ConfigMaps.
-    pub fn sweep_config_map(&mut self, epoch: u64) -> bool {
-        let stale = self.config_map.is_some_and(|version| version.epoch < epoch);
+    pub fn sweep_config_map(&mut self, list_number: u64) -> bool {
+        let stale = self.config_map.is_some_and(|version| version.list_number < list_number);
         let Some(map) = self.objects.config_map.as_ref().filter(|_| stale) else { return false };
         let ConfigMapFacts { uid, deleting, .. } = map.clone();
         self.drop_config_map();
@@ -238,7 +238,7 @@ impl ObjectCache {
     /// This Pod lives, and is no longer ours since this version. A later one may show that it is ours again.
     pub fn pod_released(&mut self, name: &str, uid: &str, resource_version: u128) {
         self.deletions.released(name, uid);
-        self.bury(uid, resource_version.saturating_add(1));
+        self.add_tombstone(uid, resource_version.saturating_add(1));
         if self.holds(Some(name), uid) {
             self.drop_pod(name);
         }
@@ -247,12 +247,12 @@ impl ObjectCache {
 
     /// A reply shows an object that counts as gone for good: it is there. If the reply is older than its end,
     /// the watch will show that end. Returns whether it counted as gone.
-    pub fn exhume(&mut self, uid: &str) -> bool {
-        let is_buried = self.tombstones.get(uid) == Some(&u128::MAX);
-        if is_buried {
+    pub fn remove_tombstone(&mut self, uid: &str) -> bool {
+        let has_tombstone = self.tombstones.get(uid) == Some(&u128::MAX);
+        if has_tombstone {
             self.tombstones.remove(uid);
         }
-        is_buried
+        has_tombstone
     }
 
     /// The watch shows an object alive that counts as gone. It may lag: the object is not taken back, but it
@@ -263,7 +263,7 @@ impl ObjectCache {
 
     fn forget_pod(&mut self, name: &str, uid: &str) {
         if let Some(pod) = cached(&self.objects, name, uid) {
-            self.bury_for_good(uid, Some(pod.version));
+            self.add_final_tombstone(uid, Some(pod.version));
             self.drop_pod(name);
         }
         self.disappeared(uid, true);
@@ -272,7 +272,7 @@ impl ObjectCache {
     /// This ConfigMap certainly no longer exists.
     pub fn config_map_gone(&mut self, uid: &str) {
         if self.objects.config_map.as_ref().is_some_and(|map| map.uid == uid) {
-            self.bury_for_good(uid, self.config_map);
+            self.add_final_tombstone(uid, self.config_map);
             self.drop_config_map();
         }
         self.disappeared(uid, true);
@@ -337,12 +337,12 @@ impl ObjectCache {
         }
     }
 
-    fn is_buried(&self, uid: &str, resource_version: u128) -> bool {
+    fn has_tombstone(&self, uid: &str, resource_version: u128) -> bool {
         self.tombstones.get(uid).is_some_and(|end| resource_version < *end)
     }
 
     /// A deletion was seen: replies that are still to come may be older.
-    fn bury(&mut self, uid: &str, resource_version: u128) {
+    fn add_tombstone(&mut self, uid: &str, resource_version: u128) {
         self.tombstones.remove(uid);
         if self.reads > 0 {
             self.tombstones.insert(uid.to_owned(), resource_version);
@@ -350,7 +350,7 @@ impl ObjectCache {
     }
 
     /// The watch will go on to show the object up to its deletion, and must not revive it.
-    fn bury_for_good(&mut self, uid: &str, version: Option<Version>) {
+    fn add_final_tombstone(&mut self, uid: &str, version: Option<Version>) {
         if version.is_some_and(|version| !version.unwatched) {
             // Without its tombstone, a watch that lags shows an object alive until it shows the end.
             if self.tombstones.len() >= MOST_TOMBSTONES {

@@ -23,6 +23,14 @@ pub enum RefusalOutcome {
 const PASSING: [&str; 3] =
     ["object provided is unrecognized", "exceeded quota", "cannot create resource \"pods\""];
 
+/// Whether client-go takes an error with this message for the end of a connection (`IsProbableEOF`). The
+/// original does not take such a refusal for final, although a webhook may have written the message.
+fn is_of_a_broken_connection(message: &str) -> bool {
+    message.contains("http2: server sent GOAWAY and closed the connection")
+        || message.contains("connection reset by peer")
+        || message.to_lowercase().contains("use of closed network connection")
+}
+
 /// Judges the refusal of a create. The refusal of a ConfigMap is never final.
 pub fn judge(action: &Action, rejection: &Rejection) -> RefusalOutcome {
     if rejection.code == 409 && rejection.reason == "AlreadyExists" {
@@ -35,7 +43,10 @@ pub fn judge(action: &Action, rejection: &Rejection) -> RefusalOutcome {
     // By the reason, as the original: a webhook may refuse with any code, and may give no reason.
     match (&*rejection.reason, rejection.code) {
         ("BadRequest" | "Forbidden", _) => RefusalOutcome::Confirm(Refusal::Unknown),
-        ("Invalid" | "RequestEntityTooLarge", _) | (_, 413) => RefusalOutcome::Confirm(Refusal::Permanent),
+        ("Invalid" | "RequestEntityTooLarge", _) | (_, 413) => {
+            let is_broken = is_of_a_broken_connection(&rejection.message);
+            RefusalOutcome::Confirm(if is_broken { Refusal::Unknown } else { Refusal::Permanent })
+        }
         _ => RefusalOutcome::Retry,
     }
 }
@@ -83,6 +94,7 @@ mod tests {
             (413, "", "limit is 3145728", RefusalOutcome::Confirm(Permanent)),
             (422, "Invalid", "spec.containers: Required", RefusalOutcome::Confirm(Permanent)),
             (400, "Invalid", "by a webhook", RefusalOutcome::Confirm(Permanent)),
+            (422, "Invalid", "read tcp 10.0.0.1: connection reset by peer", RefusalOutcome::Confirm(Unknown)),
             (400, "", "admission webhook \"w\" denied the request: no", RefusalOutcome::Retry),
             (403, "the image is not signed", "by a webhook", RefusalOutcome::Retry),
             (422, "", "by a webhook", RefusalOutcome::Retry),

@@ -6,10 +6,10 @@ use framework_message::backoff::{NOT_SENT, REFUSED};
 use framework_message::{Rejection, Reply};
 
 /// The pause after a 429 without a `Retry-After`.
-pub const CALM: Duration = Duration::from_secs(1);
+pub const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The delay that a refusal asks for.
-pub fn asked(rejection: &Rejection) -> Duration {
+pub fn retry_after(rejection: &Rejection) -> Duration {
     rejection.pause().unwrap_or_default()
 }
 
@@ -17,7 +17,7 @@ pub fn asked(rejection: &Rejection) -> Duration {
 pub fn delay<T>(reply: &Reply<T>, failures: u32, jitter: u64) -> Duration {
     match reply {
         Reply::NotSent(_) => NOT_SENT.delay(failures, jitter),
-        Reply::Refused(rejection) => REFUSED.delay(failures, jitter).max(asked(rejection)),
+        Reply::Refused(rejection) => REFUSED.delay(failures, jitter).max(retry_after(rejection)),
         _ => REFUSED.delay(failures, jitter),
     }
 }

@@ -123,8 +123,8 @@ impl QueueController {
         for namespace in self.known_namespaces(slots) {
             let slot = Slot::of(&namespace);
             let held_until = self.share.held_until(slot);
-            // After a grant also if the hold is over, because other LISTs took long: the watch of units may be
-            // behind.
+            // After a grant also if the hold is over, because other LISTs took long: the watch of units may
+            // be behind.
             if let Some(until) = held_until.filter(|until| granted.contains(slot) || now.steady < *until) {
                 self.recovery.wait([Arc::clone(&namespace)].into_iter(), until);
             }

@@ -1,6 +1,7 @@
 //! The order of requests, key by key.
 
 use super::recent::MEMORY;
+use super::rotation::TURN;
 use super::*;
 
 fn key(name: &str) -> Key {

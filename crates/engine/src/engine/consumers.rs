@@ -8,7 +8,7 @@ use crate::budget::Part;
 use crate::cache::Entry;
 use crate::consumer::{Consumer, Consumers};
 use crate::event::Effect;
-use crate::retry::CALM;
+use crate::retry::DEFAULT_RETRY_AFTER;
 use framework_message::Reply;
 use framework_message::{Key, Now};
 
@@ -93,7 +93,7 @@ impl Engine {
         self.sending.budget.ended();
         match reply {
             Reply::Refused(rejection) if rejection.is_overload() => {
-                self.sending.budget.overloaded(now.steady, rejection.pause().unwrap_or(CALM));
+                self.sending.budget.overloaded(now.steady, rejection.pause().unwrap_or(DEFAULT_RETRY_AFTER));
             }
             Reply::NotSent(_) | Reply::Unknown(_) => {}
             _ => self.sending.budget.served(),

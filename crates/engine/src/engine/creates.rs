@@ -12,7 +12,7 @@ use crate::delayed::DelayedAction;
 use crate::object::{Object, Reply};
 use crate::outbox::{Lookup, Why};
 use crate::refusal::{RefusalOutcome, judge};
-use crate::retry::{asked, delay};
+use crate::retry::{delay, retry_after};
 use framework_message::backoff::{NOT_SENT, REFUSED};
 use framework_message::timeout::REPLY_TIMEOUT;
 use framework_message::{Key, Now, Rejection};
@@ -72,9 +72,9 @@ impl Engine {
                     RefusalOutcome::Retry => {
                         let code = rejection.code;
                         state.outgoing.create_refused(action, code, now.steady, |failures| {
-                            REFUSED.delay(failures, jitter).max(asked(&rejection))
+                            REFUSED.delay(failures, jitter).max(retry_after(&rejection))
                         });
-                        let pause = asked(&rejection);
+                        let pause = retry_after(&rejection);
                         let why = (Refusal::Transient, rejection.message);
                         return self.refuse(now, key, pod, why, pause, jitter);
                     }
@@ -129,7 +129,7 @@ impl Engine {
             Reply::Object(Object::ConfigMap(object)) => object.facts.uid.as_str(),
             _ => "",
         };
-        if ours && (known.exhume(uid) || known.objects.gone.contains(uid)) {
+        if ours && (known.remove_tombstone(uid) || known.objects.gone.contains(uid)) {
             // A reply was wrong, and may be again: without a delay the name would be tried over and over.
             let message = "the name is held by an object that was reported gone";
             let why = (Refusal::Transient, message.to_owned());

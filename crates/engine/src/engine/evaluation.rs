@@ -87,8 +87,13 @@ impl Engine {
             return false;
         }
         let (may_act, time) = (self.ownership.may_act(slot, now), self.clock.time);
+        if may_act == MayAct::Paused {
+            // Since it was asked a moment ago. The member runs in another task.
+            self.paused.add(slot, key.clone());
+            return false;
+        }
         let Some(state) = self.state(key) else { return false };
-        if is_drained || may_act != MayAct::Yes {
+        if is_drained || may_act == MayAct::No {
             // Only an event makes the Framework wanted again.
             state.schedule.forget();
             state.outgoing.write.withdraw();

@@ -24,7 +24,7 @@ const RETIRED: Duration = Duration::from_secs(60);
 
 impl Engine {
     /// Records the API server's time, before anything is decided by it.
-    pub(super) fn heed_time(&mut self, now: Now, ticket: Ticket, server: Option<Time>) {
+    pub(super) fn record_time(&mut self, now: Now, ticket: Ticket, server: Option<Time>) {
         if self.clock.heard(ticket, self.sending.in_flight.sent_at(ticket), server, now) {
             self.schedule_all(now);
         }

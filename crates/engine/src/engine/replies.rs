@@ -19,7 +19,7 @@ use crate::in_flight::{Purpose, Sent};
 use crate::object::{Object, Reply};
 use crate::object_cache::Source;
 use crate::outbox::Label;
-use crate::retry::{CALM, asked, delay};
+use crate::retry::{DEFAULT_RETRY_AFTER, delay, retry_after};
 use framework_message::backoff::{NOT_SENT, REFUSED};
 use framework_message::timeout::REPLY_TIMEOUT;
 use framework_message::{Key, Now, Rejection, Ticket};
@@ -33,7 +33,7 @@ const NAMED: usize = 8;
 
 impl Engine {
     pub(super) fn replied(&mut self, now: Now, ticket: Ticket, reply: Reply, server: Option<Time>) {
-        self.heed_time(now, ticket, server);
+        self.record_time(now, ticket, server);
         if let Some(sent) = self.clock.probe.sent(ticket) {
             self.sending.budget.ended();
             self.effects.extend(server.map(|date| Effect::TimeHeard { sent, date }));
@@ -43,8 +43,8 @@ impl Engine {
             return warn!(?ticket, "a reply names no request in flight");
         };
         self.sending.budget.ended();
-        self.heed_overload(now, &sent, &reply);
-        self.heed_latency(now, &sent, &reply);
+        self.record_overload(now, &sent, &reply);
+        self.record_latency(now, &sent, &reply);
         let (key, reads) = (sent.key.clone(), sent.purpose.reads());
         let jitter = self.seed ^ ticket.0;
         let current = self.state(&key).filter(|state| state.uid == sent.uid);
@@ -88,10 +88,10 @@ impl Engine {
 
     /// A 429 pauses the Framework concerned. Repeated ones pause everything if they are the API server's own:
     /// all our requests share its queue. Those of a webhook or a quota concern one tenant.
-    fn heed_overload(&mut self, now: Now, sent: &Sent, reply: &Reply) {
+    fn record_overload(&mut self, now: Now, sent: &Sent, reply: &Reply) {
         match reply {
             Reply::Refused(rejection) if rejection.code == 429 => {
-                let wait = rejection.pause().unwrap_or(CALM);
+                let wait = rejection.pause().unwrap_or(DEFAULT_RETRY_AFTER);
                 if rejection.is_overload() {
                     self.sending.budget.overloaded(now.steady, wait);
                 }
@@ -105,7 +105,7 @@ impl Engine {
     }
 
     /// The latency of a request shows how busy the API server is.
-    fn heed_latency(&mut self, now: Now, sent: &Sent, reply: &Reply) {
+    fn record_latency(&mut self, now: Now, sent: &Sent, reply: &Reply) {
         let latency = now.steady.saturating_sub(sent.at);
         let kind = match &sent.purpose {
             Purpose::Write { .. } => return self.pace.took(latency),
@@ -149,7 +149,8 @@ impl Engine {
                 self.framework_gone(key);
             }
             Reply::Refused(rejection) => {
-                let delay = REFUSED.delay(state.outgoing.write.refused(true), jitter).max(asked(&rejection));
+                let delay =
+                    REFUSED.delay(state.outgoing.write.refused(true), jitter).max(retry_after(&rejection));
                 state.schedule.mark_dirty(now.steady);
                 let retry = self.repeat_at(now, key, delay, rejection.code >= 500);
                 let Rejection { code, message, .. } = rejection;
@@ -190,7 +191,7 @@ impl Engine {
                 let version = object.resource_version;
                 self.apply_framework(now, object, Source::Reply);
                 if let Some(state) = self.state(key) {
-                    state.had(version);
+                    state.seen_alive(version);
                     if state.is_in_doubt() {
                         state.outgoing.write.wait_until(now.steady + WATCH);
                     }
@@ -281,7 +282,7 @@ impl Engine {
                 state.event(now.steady);
             }
             Reply::Refused(_) | Reply::NotSent(_) | Reply::Unknown(_) => {
-                debug!(framework = %key, pod, uid, ?reply, "a delete did not work and is tried again");
+                debug!(framework = %key, pod, uid, ?reply, "a delete failed and is retried");
                 let delay = delay(&reply, state.outgoing.fail(uid, reply.was_sent()), jitter);
                 state.outgoing.delayed.add(now.steady + delay, hold);
             }
@@ -341,12 +342,12 @@ impl Engine {
         // An object that counts as gone is there: the next reply or event shows it as it is.
         let (pod, uid, resource_version, label) = match reply {
             Reply::Object(Object::Pod(pod)) if pod.key == *key => {
-                known.exhume(&pod.facts.uid);
+                known.remove_tombstone(&pod.facts.uid);
                 known.apply_pod(pod.clone(), Source::Reply, 0);
                 (Some(pod.name.clone()), &pod.facts.uid, pod.resource_version, pod.label)
             }
             Reply::Object(Object::ConfigMap(map)) if map.key == *key => {
-                known.exhume(&map.facts.uid);
+                known.remove_tombstone(&map.facts.uid);
                 known.apply_config_map(map.clone(), Source::Reply, 0);
                 (None, &map.facts.uid, map.resource_version, map.label)
             }

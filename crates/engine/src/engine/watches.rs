@@ -20,7 +20,7 @@ use framework_message::{Change, Key, Now, Slots};
 impl Engine {
     pub(super) fn framework_changed(&mut self, now: Now, change: Change<FrameworkObject>) {
         match change {
-            Change::Restarted => self.cache.frameworks.epoch += 1,
+            Change::Restarted => self.cache.frameworks.list_number += 1,
             // A watch that is to select less still shows what was lost.
             Change::Listed(object) | Change::Applied(object) | Change::Deleted(object)
                 if !self.grants.contains(slot_of(&object, &self.policy)) =>
@@ -32,13 +32,13 @@ impl Engine {
             }
             Change::Deleted(object) => self.framework_left(now, &object),
             Change::Synced => {
-                let (epoch, covered) = self.covered(Kind::Frameworks);
+                let (list_number, covered) = self.covered(Kind::Frameworks);
                 // A LIST by label does not show a Framework that is yet to get its label, or has lost it.
                 let is_whole = self.selects_all_frameworks();
                 for key in self.cache.keys() {
                     let Some(entry) = self.cache.get_mut(&key) else { continue };
                     let is_missing = |state: &&FrameworkState| {
-                        state.epoch < epoch
+                        state.list_number < list_number
                             && covered.contains(state.slot)
                             && (is_whole || state.is_labelled())
                     };
@@ -92,7 +92,7 @@ impl Engine {
     pub(super) fn framework_gone(&mut self, key: &Key) {
         let Some(entry) = self.cache.get_mut(key) else { return };
         let Some(state) = &mut entry.state else { return };
-        match state.is_gone() {
+        match state.take_last_line() {
             None => state.outgoing.lose(),
             Some(line) => {
                 entry.close();
@@ -105,8 +105,8 @@ impl Engine {
     pub(super) fn apply_framework(&mut self, now: Now, object: FrameworkObject, source: Source) {
         let key = object.key.clone();
         let slot = slot_of(&object, &self.policy);
-        let epoch = match source {
-            Source::Watch => self.cache.frameworks.epoch,
+        let list_number = match source {
+            Source::Watch => self.cache.frameworks.list_number,
             Source::Reply => 0,
         };
         let order = match source {
@@ -121,14 +121,14 @@ impl Engine {
         let (mut reports, mut lines, mut before) = (Vec::new(), Vec::new(), None);
         match (order, &mut entry.state) {
             (VersionOrder::NotNewer, Some(state)) if source == Source::Watch && state.uid == object.uid => {
-                state.epoch = epoch;
+                state.list_number = list_number;
                 if state.outgoing.find() {
                     state.schedule.mark_dirty(now.steady);
                 }
             }
             (VersionOrder::NotNewer, _) => {}
             (VersionOrder::Newer, Some(state)) => {
-                state.epoch = state.epoch.max(epoch);
+                state.list_number = state.list_number.max(list_number);
                 before = state.status().cloned();
                 reports = state.advance(object, source, &self.policy);
                 expectations::prune(&mut entry.known.objects, state.status().map(|status| &**status));
@@ -141,10 +141,10 @@ impl Engine {
                 // Another Framework has its name: the one before is gone.
                 lines.extend(former.as_mut().map(|state| {
                     let unseen = Some(Gap::FinalStateUnknown);
-                    state.is_gone().unwrap_or_else(|| state.last_line(&key, unseen))
+                    state.take_last_line().unwrap_or_else(|| state.last_line(&key, unseen))
                 }));
                 entry.close();
-                entry.state.insert(FrameworkState::open(object, slot, epoch)).event(now.steady);
+                entry.state.insert(FrameworkState::open(object, slot, list_number)).event(now.steady);
                 self.inherit(now, &key);
             }
         }
@@ -164,12 +164,12 @@ impl Engine {
     }
 
     pub(super) fn config_map_changed(&mut self, now: Now, change: Change<ConfigMapObject>) {
-        let epoch = self.cache.config_maps.epoch;
+        let list_number = self.cache.config_maps.list_number;
         match change {
-            Change::Restarted => self.cache.config_maps.epoch += 1,
+            Change::Restarted => self.cache.config_maps.list_number += 1,
             Change::Listed(object) | Change::Applied(object) => {
                 let key = object.key.clone();
-                let news = self.cache.entry(&key).known.apply_config_map(object, Source::Watch, epoch);
+                let news = self.cache.entry(&key).known.apply_config_map(object, Source::Watch, list_number);
                 self.mark_dirty(now, &key, news);
             }
             Change::Deleted(object) => {
@@ -182,7 +182,7 @@ impl Engine {
                     let Some(entry) = self.cache.get_mut(&key).filter(|entry| entry.is_in(covered)) else {
                         continue;
                     };
-                    let news = entry.known.sweep_config_map(epoch);
+                    let news = entry.known.sweep_config_map(list_number);
                     self.mark_dirty(now, &key, news);
                 }
                 self.synced(now, Kind::ConfigMaps, covered);
@@ -219,9 +219,9 @@ impl Engine {
     }
 
     pub(super) fn pod_changed(&mut self, now: Now, change: Change<PodObject>) {
-        let epoch = self.cache.pods.epoch;
+        let list_number = self.cache.pods.list_number;
         match change {
-            Change::Restarted => self.cache.pods.epoch += 1,
+            Change::Restarted => self.cache.pods.list_number += 1,
             Change::Listed(object) | Change::Applied(object) => {
                 self.taken_by_another(now, &object);
                 let (key, name) = (object.key.clone(), object.name.clone());
@@ -229,7 +229,7 @@ impl Engine {
                 if state.is_none() {
                     known.left_in = known.left_in.or(object.label);
                 }
-                if known.apply_pod(object, Source::Watch, epoch) {
+                if known.apply_pod(object, Source::Watch, list_number) {
                     self.pod_moved(now, &key, &name);
                 } else {
                     self.mark_dirty(now, &key, false);
@@ -245,7 +245,7 @@ impl Engine {
                     let Some(entry) = self.cache.get_mut(&key).filter(|entry| entry.is_in(covered)) else {
                         continue;
                     };
-                    let news = entry.known.sweep_pods(epoch);
+                    let news = entry.known.sweep_pods(list_number);
                     entry.pods_listed();
                     self.mark_dirty(now, &key, news);
                 }
@@ -266,10 +266,10 @@ impl Engine {
         }
     }
 
-    /// The epoch of a kind's last LIST, and the slots that it shows as they were after their grant.
+    /// The number of a kind's last LIST, and the slots that it shows as they were after their grant.
     fn covered(&mut self, kind: Kind) -> (u64, Slots) {
-        let Listing { epoch, selection, .. } = *self.cache.listing(kind);
-        (epoch, self.grants.covered(selection))
+        let Listing { list_number, selection, .. } = *self.cache.listing(kind);
+        (list_number, self.grants.covered(selection))
     }
 
     /// A LIST is complete. Once all kinds are listed, everything is to be evaluated; until then nothing is.

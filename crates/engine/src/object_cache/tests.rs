@@ -116,7 +116,7 @@ fn an_object_that_counts_as_gone_and_lives_is_doubted_and_then_taken_back() {
     assert!(!known.apply_pod(terminating("a", 2), Source::Watch, 1), "its end is on its way");
     assert!(known.apply_pod(pod("a", 3), Source::Watch, 1), "a GET is to decide");
     assert!(uids(&known).is_empty() && !known.objects.gone.contains("a"));
-    assert!(known.exhume("a") && !known.exhume("a"));
+    assert!(known.remove_tombstone("a") && !known.remove_tombstone("a"));
     assert!(known.apply_pod(pod("a", 3), Source::Reply, 1));
     assert_eq!(uids(&known), ["a"]);
 }
@@ -209,7 +209,7 @@ fn a_list_replaces_the_known_objects() {
         known.apply_pod(PodObject { name: name.into(), ..pod }, Source::Watch, 1);
     }
     known.apply_config_map(config_map("m", 4), Source::Watch, 1);
-    // The LIST of epoch 2 shows one of them, in the known version; the watch adds one before the LIST is
+    // The second LIST shows one of them, in the known version; the watch adds one before the LIST is
     // complete.
     known.apply_pod(PodObject { name: "listed".into(), ..pod("a", 1) }, Source::Watch, 2);
     known.apply_pod(PodObject { name: "new".into(), ..pod("d", 9) }, Source::Watch, 2);

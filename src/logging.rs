@@ -30,7 +30,7 @@ pub enum Format {
 /// A log filter that cannot be obeyed.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{origin}: {value:?} is no log filter; allowed are error, warn, info, debug, trace, off, or directives such \
+    "{origin}: {value:?} is not a log filter; allowed are error, warn, info, debug, trace, off, or directives such \
      as info,framework_core=debug"
 )]
 pub struct BadFilter {
@@ -120,7 +120,7 @@ mod tests {
     fn a_wrong_filter_is_refused_with_the_allowed_values() {
         for bad in ["verbose", "info,framework_core=loud", "inf", "info,,debug", "=info=", "framework_core"] {
             let said = refusal(None, Some(bad)).unwrap_or_else(|| panic!("{bad} is taken"));
-            assert!(said.starts_with(&format!("--log-level: {bad:?} is no log filter")), "{said}");
+            assert!(said.starts_with(&format!("--log-level: {bad:?} is not a log filter")), "{said}");
             assert!(said.contains("error, warn, info, debug, trace"), "{said}");
         }
         let said = refusal(Some("verbose"), Some("info")).expect("the variable takes precedence");

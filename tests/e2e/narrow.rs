@@ -19,7 +19,7 @@ const ACCOUNT: &str = "system:serviceaccount:frameworkcontroller:frameworkcontro
 /// The overlay that docs/operations.md shows for one namespace.
 fn shown() -> &'static str {
     let page = include_str!("../../docs/operations.md");
-    let section = page.split("\n## Narrower rights\n").nth(1).expect("the section");
+    let section = page.split("\n## Narrower permissions\n").nth(1).expect("the section");
     section.split("```yaml\n").nth(1).and_then(|block| block.split("```").next()).expect("an overlay")
 }
 

@@ -70,7 +70,7 @@ fn start_with(argument: &str, file: &tempfile::NamedTempFile) -> Running {
 fn a_wrong_log_filter_ends_the_program_with_the_allowed_values() {
     let mut program = start_with("--log-level=verbose", &kubeconfig("http://127.0.0.1:1"));
     let (code, log) = program.end();
-    let expected = "frameworkcontroller: --log-level: \"verbose\" is no log filter; allowed are error, warn, \
+    let expected = "frameworkcontroller: --log-level: \"verbose\" is not a log filter; allowed are error, warn, \
                     info, debug, trace, off, or directives such as info,framework_core=debug\n";
     assert_eq!((code, &*log), (Some(2), expected));
 }

@@ -92,7 +92,7 @@ pub enum Command {
     Start(One),
     /// Stop a Framework: its Pods end, its object stays
     Stop(One),
-    /// Wait until Frameworks are as --for says, or never will be
+    /// Wait until Frameworks reach the goal of --for, or fail once they no longer can
     Wait(Wait),
     /// Show the life of a manifest without a cluster, and the rules that decide it
     Simulate(Simulate),

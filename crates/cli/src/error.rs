@@ -67,7 +67,7 @@ pub enum Error {
         source: Refusal,
     },
     /// The awaited goal will never be reached.
-    #[error("{framework} cannot become as --for={goal} asks: {why}")]
+    #[error("{framework} can no longer reach --for={goal}: {why}")]
     Never {
         /// The Framework.
         framework: String,

@@ -105,7 +105,7 @@ impl Metrics {
             shares: Shares::new(&maker),
             turn_seconds: maker.histogram(
                 "turn_duration_seconds",
-                "How long one turn of the engine took.",
+                "How long one turn of the event loop took.",
                 TURN_BUCKETS,
             ),
             turn_events: maker.histogram("turn_events", "Events that a turn took in.", COUNT_BUCKETS),
@@ -247,7 +247,7 @@ impl Metrics {
         self.watches.left_out.with_label_values(&[resource]).inc();
     }
 
-    /// The engine took a turn on that many events.
+    /// The event loop took a turn on that many events.
     pub fn turn_taken(&self, events: usize, took: Duration) {
         self.turn_events.observe(events as f64);
         self.turn_seconds.observe(took.as_secs_f64());

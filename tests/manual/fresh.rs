@@ -233,7 +233,7 @@ fn the_next_apply_names_what_scale_and_rollout_undo_changed() {
         fresh.kubectl(upgrade);
         fresh.kubectl("-n frameworkcontroller rollout undo deployment/frameworkcontroller");
         refused(fresh, upgrade, ".image");
-        fresh.kubectl("delete -f deploy/install.yaml --timeout=60s");
-        fresh.kubectl("wait --for=delete namespace/frameworkcontroller --timeout=60s");
+        fresh.kubectl("delete -f deploy/install.yaml --timeout=180s");
+        fresh.kubectl("wait --for=delete namespace/frameworkcontroller --timeout=180s");
     });
 }

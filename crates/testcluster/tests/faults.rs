@@ -214,6 +214,6 @@ async fn the_cluster_of_a_killed_process_ends() {
     assert!(dir.exists() && is_used(&dir));
     victim.kill().unwrap();
     victim.wait().unwrap();
-    eventually("the directory is gone", async || !dir.exists()).await;
-    assert!(!is_used(&dir), "a component outlived its parent");
+    // The warden and its rm, which name the directory too, end a moment after it is gone.
+    eventually("directory and processes are gone", async || !dir.exists() && !is_used(&dir)).await;
 }

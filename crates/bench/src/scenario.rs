@@ -65,9 +65,14 @@ pub(crate) struct Arguments {
     /// Multiplies the duration of the scenario and of its jobs, at the same arrival rate.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     shorten: f64,
-    /// How many Pods kwok, which plays the kubelets, patches at the same time; by default 4. On a busy API
-    /// server few workers let thousands of Pods wait.
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    /// How many Pods kwok, which plays the kubelets, patches at the same time. On a busy API server few
+    /// workers let thousands of Pods wait. Without --scenario, each has its own; otherwise kwok's default, 4.
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        requires = "scenario",
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     kwok_workers: Option<u32>,
     #[command(flatten)]
     cost: cost::Arguments,
@@ -103,6 +108,8 @@ struct Task {
     shorten: f64,
     /// The requests that a controller of Frameworks may send in a second, all its replicas together.
     qps: u32,
+    /// The Pods that kwok patches at the same time; `None`: its default.
+    kwok_workers: Option<u32>,
     out: PathBuf,
 }
 
@@ -133,7 +140,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Some(scenario) => {
             let (scenario, systems) = (scenario.clone(), arguments.systems.clone());
             let (replicas, shorten, qps) = (arguments.replicas.clone(), arguments.shorten, arguments.qps);
-            vec![Task { scenario, systems, replicas, shorten, qps, out }]
+            let kwok_workers = arguments.kwok_workers;
+            vec![Task { scenario, systems, replicas, shorten, qps, kwok_workers, out }]
         }
         None => suite::tasks(&out, arguments.reference.is_some()),
     };
@@ -243,7 +251,7 @@ fn perform(
     out: &Path,
 ) -> Result<bool> {
     eprintln!("starting a control plane");
-    let kwok_workers = arguments.kwok_workers;
+    let kwok_workers = task.kwok_workers;
     let cluster = Cluster::start(Options { nodes: NODES, kwok_workers, ..options() })?;
     cluster.install(&root().join("deploy/crds"))?;
     let mut command = tokio::process::Command::new(&programs.loadtest);

@@ -30,6 +30,12 @@ const SCARCE: u32 = 40;
 const KILLS: &str = "replica-kills";
 const REPLICAS: u8 = 3;
 
+/// The Pods that kwok patches at the same time: with its default, 4, Pods would wait for it.
+const KWOK_WORKERS: u32 = 64;
+/// The scenario with kwok's default. Kwok deletes Pods by their names. Many workers send many of these
+/// requests after the Pod is gone, and some of them delete the next Pod of that name.
+const RESCALES: &str = "rescale-storm";
+
 /// Each scenario: its peers, the factor of its duration, and its requests a second.
 const SUITE: [(&str, Peers, f64, u32); 19] = [
     ("burst", Peers::All, 1.0, AMPLE),
@@ -38,7 +44,7 @@ const SUITE: [(&str, Peers, f64, u32); 19] = [
     ("staggered", Peers::Profiles, 1.0, AMPLE),
     ("steady", Peers::Profiles, 1.0, AMPLE),
     ("churn", Peers::Profiles, 1.0, AMPLE),
-    ("rescale-storm", Peers::None, 1.0, AMPLE),
+    (RESCALES, Peers::None, 1.0, AMPLE),
     ("ttl-wave", Peers::None, 1.0, AMPLE),
     ("ttl-wave-5000", Peers::None, 1.0, AMPLE),
     ("deadline-wave", Peers::None, 1.0, AMPLE),
@@ -72,6 +78,7 @@ pub(super) fn tasks(out: &Path, has_reference: bool) -> Vec<Task> {
             replicas: vec![if scenario == KILLS { REPLICAS } else { 1 }],
             shorten,
             qps,
+            kwok_workers: (scenario != RESCALES).then_some(KWOK_WORKERS),
             out: out.join(scenario),
         }
     };

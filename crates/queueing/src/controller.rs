@@ -152,7 +152,6 @@ impl QueueController {
             for unit in units {
                 if let Some(uid) = self.unit_states.get(&unit).and_then(|state| state.uid.clone()) {
                     self.forget_unit(&unit, &uid);
-                    self.left_places.remove(&unit);
                 }
                 self.unit_changed(unit);
             }
@@ -163,6 +162,7 @@ impl QueueController {
                 self.queue_shown(&queue);
             }
         }
+        self.left_places.retain(|unit, _| !slots.contains(Slot::of(&unit.namespace)));
     }
 
     /// The namespaces of these slots with units, Queues or jobs.

@@ -90,3 +90,19 @@ impl Holdings {
         drained.map(|(slot, _)| *slot).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_an_earlier_drain_does_not_count() {
+        let mut holdings = Holdings::default();
+        let second = Duration::from_secs;
+        holdings.set(Slot(0), Holding { epoch: 1, phase: Phase::Draining { since: second(5) } });
+        holdings.set(Slot(1), Holding { epoch: 1, phase: Phase::Held });
+        let drained = |since| holdings.drained_since(Slots::ALL, second(since)).iter().count();
+        assert_eq!([4, 5, 6].map(drained), [0, 1, 1]);
+        assert_eq!(holdings.drained_since(Slots::NONE, second(6)), Slots::NONE);
+    }
+}

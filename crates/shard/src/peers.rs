@@ -239,6 +239,24 @@ mod tests {
         assert_eq!(sent, [12_000, 12_500, 13_000, 13_500]);
     }
 
+    /// People and other programs may write any holder, with any duration.
+    #[test]
+    fn the_duration_of_an_unknown_holder_does_not_count() {
+        let (policy, life, mut peers) = holder_seen_at(Duration::ZERO);
+        let record = LeaseRecord {
+            holder: Some(Incarnation::new("member-b", UNKNOWN)),
+            duration: policy.duration * 6,
+            ..LeaseRecord::default()
+        };
+        let mut seen = Seen { version: Version(4), value: Some(record) };
+        peers.see("member-b", seen.clone(), Duration::ZERO);
+        assert_eq!(peers.longest(), policy.duration);
+        seen.version = Version(5);
+        seen.value.iter_mut().for_each(|record| record.holder = Some(life.clone()));
+        peers.see("member-b", seen, Duration::ZERO);
+        assert_eq!(peers.longest(), policy.duration * 6);
+    }
+
     #[test]
     fn a_life_that_is_gone_gets_no_slots_though_its_claim_arrives() {
         let (policy, life, mut peers) = holder_seen_at(SECOND);

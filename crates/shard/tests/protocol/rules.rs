@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use framework_message::Slot;
+use framework_message::{Slot, Slots};
 use framework_shard::Incarnation;
 use framework_shard::defect::Defects;
+use framework_shard::event::Event;
 use framework_shard::map::Entry;
 
-use crate::world::World;
+use crate::world::{Item, World};
 use crate::{lease_of, policy};
 
 const SLOT: Slot = Slot(0);
@@ -166,6 +167,20 @@ fn a_drain_that_does_not_end_is_handed_over_unsettled() {
     world.stop(number(&world, &old));
     assert!(until(&mut world, 40, |world| owner(world) != old) >= 25);
     assert!(entry(&world).unsettled);
+}
+
+/// That drain was called off, and requests were sent since.
+#[test]
+fn the_late_end_of_an_earlier_drain_hands_nothing_over() {
+    let mut world = settled(&["a", "b"]);
+    let old = owner(&world);
+    world.drains_hang = true;
+    world.stop(number(&world, &old));
+    run(&mut world, 1);
+    let earlier = Event::Drained { slots: Slots::ALL, since: Duration::ZERO };
+    world.later(number(&world, &old), 0, Item::Tell(earlier));
+    run(&mut world, 3);
+    assert_eq!((world.acting(SLOT), owner(&world)), (vec![&old], old.clone()));
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! Units that others overtake: the condition, and the capacity that is kept for them.
 
+use framework_message::{Ownership, Slots};
+
 use super::*;
+use crate::share::Share;
 
 /// A world with room for 3, where a has 2, and b waits for all of it.
 fn one_that_waits() -> World {
@@ -77,21 +80,98 @@ fn the_overtaken_time_outlasts_a_change_of_the_unit() {
     assert_eq!(stored, Some(Overtaken { since: Time::floor(at(0)), reserved: false }));
 }
 
-#[test]
-fn a_unit_that_is_made_again_keeps_its_place() {
+/// How long b was overtaken in [`one_overtaken`].
+fn place() -> Overtaken {
+    Overtaken { since: Time::floor(at(0)), reserved: true }
+}
+
+/// A world where c overtook b, for which capacity is reserved by now.
+fn one_overtaken() -> World {
     let mut world = one_that_waits();
     world.submit("c", 1);
     world.settle();
     world.pass(61);
     world.settle();
+    assert_eq!(world.server.units[&key("framework-b")].status.overtaken, Some(place()));
+    world
+}
+
+/// The unit of b is gone, and is not made again yet.
+fn take_away(world: &mut World) {
+    let unit = world.server.units[&key("framework-b")].clone();
+    world.controller.step(QueueEvent::Unit(Change::Deleted(Arc::new(unit))));
+}
+
+#[test]
+fn a_unit_that_is_made_again_keeps_its_place() {
+    let mut world = one_overtaken();
     let overtaken = |world: &World| world.server.units[&key("framework-b")].status.overtaken;
-    let place = Some(Overtaken { since: Time::floor(at(0)), reserved: true });
-    assert_eq!(overtaken(&world), place);
     let before = Arc::clone(&world.server.units[&key("framework-b")].uid);
     world.submit("b", 2);
     world.settle();
     assert_ne!(world.server.units[&key("framework-b")].uid, before, "its request has changed");
-    assert_eq!(overtaken(&world), place);
+    assert_eq!(overtaken(&world), Some(place()));
+}
+
+#[test]
+fn a_unit_takes_no_place_that_another_owner_has_left() {
+    let mut world = World::new(1, 3);
+    world.submit("a", 2);
+    world.settle();
+    world.controller.left_places.insert(key("framework-b"), ("another".into(), place()));
+    world.submit("b", 3);
+    world.settle();
+    assert_eq!(world.controller.unit_states[&key("framework-b")].overtaken, None);
+}
+
+#[test]
+fn a_released_unit_leaves_no_place() {
+    let mut world = one_overtaken();
+    world.finish("a");
+    world.finish("c");
+    assert!(world.settle().contains(&"framework-b Dequeued Admitted".to_owned()));
+    take_away(&mut world);
+    assert!(world.controller.left_places.is_empty());
+}
+
+#[test]
+fn a_namespace_keeps_at_most_a_hundred_left_places() {
+    for before in [0, 100] {
+        let mut world = one_overtaken();
+        for (space, places) in [(SPACE, before), ("zz", 100)] {
+            let keys = (0..places).map(|number| Key::new(space, &format!("a{number}")));
+            world.controller.left_places.extend(keys.map(|unit| (unit, ("uid".into(), place()))));
+        }
+        take_away(&mut world);
+        let left = world.controller.left_places.keys();
+        let here = left.clone().filter(|key| *key.namespace == *SPACE).count();
+        assert_eq!((here, left.len() - here), (100.min(before + 1), 100));
+    }
+}
+
+#[test]
+fn left_places_are_forgotten_with_their_slot() {
+    let mut world = one_overtaken();
+    take_away(&mut world);
+    assert_eq!(world.controller.left_places.len(), 1);
+    world.controller.lost(Slots::ALL);
+    assert!(world.controller.left_places.is_empty());
+}
+
+/// The owner of the namespace decides who was overtaken; a replica that takes over goes on from there.
+#[test]
+fn a_replica_without_the_slot_follows_what_is_stored() {
+    let mut world = one_that_waits();
+    let share = Share::of(Ownership::default()).without_slots();
+    world.controller = QueueController::new(settings(), 2).with_share(share);
+    world.listed();
+    for overtaken in [Some(place()), None] {
+        let mut unit = world.server.units[&key("framework-b")].clone();
+        unit.status.overtaken = overtaken;
+        unit.resource_version = world.server.stamp();
+        world.controller.step(QueueEvent::Unit(Change::Applied(Arc::new(unit))));
+        assert_eq!(world.controller.unit_states[&key("framework-b")].overtaken, overtaken);
+    }
 }
 
 #[test]

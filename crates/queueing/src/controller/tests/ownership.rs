@@ -75,6 +75,51 @@ fn a_granted_slot_is_taken_up_and_a_seized_one_is_listed_first() {
     }
 }
 
+/// The slot of the namespace, granted when the requests of an earlier owner can land until `held`.
+fn granted(world: &mut World, ownership: &Ownership, held: Duration) -> Slots {
+    let slot = Slot::of(SPACE);
+    let slots = [slot].into_iter().collect();
+    ownership.own(slot, None);
+    world.controller.hold(slots, held);
+    world.pass(1);
+    world.controller.begin(world.now(), slots);
+    slots
+}
+
+/// A world whose replica does not own the slot of the namespace, and whose job waits.
+fn without_namespace() -> (World, Ownership) {
+    let ownership = Ownership::default();
+    ownership.disown(Slot::of(SPACE));
+    let mut world = owned(&ownership);
+    assert_eq!(world.settle(), ["create a"]);
+    (world, ownership)
+}
+
+/// Other LISTs may have taken long, and the watch of units may be behind.
+#[test]
+fn a_granted_namespace_is_listed_once_though_its_hold_is_over() {
+    let (mut world, ownership) = without_namespace();
+    let now = world.now();
+    let slots = granted(&mut world, &ownership, now.steady);
+    let requests = world.settle();
+    assert_eq!(requests.first().map(String::as_str), Some("list after None"));
+    assert!(requests.contains(&"framework-a Dequeued Admitted".to_owned()));
+    world.controller.drain(slots);
+    world.controller.begin(world.now(), slots);
+    assert_eq!(world.settle(), [""; 0], "the slot was not handed over");
+}
+
+#[test]
+fn a_lost_namespace_awaits_no_requests_of_its_earlier_owner() {
+    let (mut world, ownership) = without_namespace();
+    let until = world.now().steady + LIFETIME;
+    let slots = granted(&mut world, &ownership, until);
+    assert_eq!(world.settle(), [""; 0], "it is held");
+    world.controller.lost(slots);
+    world.controller.begin(world.now(), slots);
+    assert!(world.settle().contains(&"framework-a Dequeued Admitted".to_owned()));
+}
+
 #[test]
 fn a_replica_decides_in_namespaces_whose_slot_it_has() {
     let (ownership, slots) = (Ownership::default(), Slots::ALL);

@@ -117,7 +117,8 @@ impl Namespace {
         self.forget_if_empty(id);
     }
 
-    /// Sets the facts about a unit; `None` if it is gone or has no usage any more.
+    /// Sets the facts about a unit; `None` if it is gone or has no usage any more. `uid` is any text that
+    /// only this unit has: the order of these texts breaks ties.
     ///
     /// The facts replace earlier facts and decisions: a unit whose release is being written must be given
     /// as released.

@@ -150,8 +150,8 @@ impl QueueController {
             jobs.iter().for_each(|job| drop(self.job_states.remove(job)));
             let units: Vec<_> = self.objects.units.within(&namespace).map(|unit| unit.key.clone()).collect();
             for unit in units {
-                if let Some(uid) = self.unit_states.get(&unit).and_then(|state| state.uid.clone()) {
-                    self.forget_unit(&unit, &uid);
+                if self.unit_states.contains_key(&unit) {
+                    self.forget_unit(&unit);
                 }
                 self.unit_changed(unit);
             }

@@ -16,7 +16,7 @@ use crate::others::Others;
 pub struct NamespaceState {
     /// The order of its units, and the rounds that release them.
     pub schedule: Namespace,
-    /// Names of its units, by UID.
+    /// Names of its units, by those in the schedule.
     pub names: BTreeMap<Arc<str>, Arc<str>>,
     /// The usage of the Pods of its released units.
     pub own: ResourceRequests,

@@ -94,6 +94,15 @@ pub struct UnitObject {
     pub status: UnitStatus,
 }
 
+impl UnitObject {
+    /// Its name in a schedule. The order of these names breaks ties, so the UID of its job comes first: like
+    /// the time since when it waits, it stays if the unit is made again.
+    pub fn name_in_schedule(&self) -> Arc<str> {
+        let job = self.owner.as_ref().or(self.consumer_uid.as_ref()).unwrap_or(&self.uid);
+        format!("{job}/{}", self.uid).into()
+    }
+}
+
 /// The finalizers of a QueueUnit. The API server stores 200,000 of them in one object, so the names are kept
 /// as one text.
 #[derive(Clone, Debug, Default)]

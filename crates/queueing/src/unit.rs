@@ -83,6 +83,8 @@ pub type Reserves = (Key, ResourceRequests);
 pub struct UnitState {
     /// The unit that they are of.
     pub uid: Option<Arc<str>>,
+    /// Its name in the schedule.
+    pub name_in_schedule: Arc<str>,
     /// UID of the object that controls it.
     pub owner: Option<Arc<str>>,
     /// The job that it names.

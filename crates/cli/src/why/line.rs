@@ -128,12 +128,11 @@ async fn classes(cluster: &Cluster, units: &[QueueUnit], unknown: &mut Vec<Strin
 
 fn place(own: Vec<UnitView>, stored: &Stored, now: Timestamp) -> Vec<Standing> {
     let namespace = namespace(stored, now);
-    let name_of = |uid: &Arc<str>| {
-        let unit = stored.units.iter().find(|unit| unit.metadata.uid.as_deref() == Some(&**uid));
-        unit.and_then(|unit| unit.metadata.name.clone())
-    };
+    let unit_of = |uid: &str| stored.units.iter().find(|unit| unit.metadata.uid.as_deref() == Some(uid));
+    let name_of = |scheduled: &Arc<str>| unit_of(scheduled.rsplit_once('/')?.1)?.metadata.name.clone();
+    let position = |unit: &UnitView| namespace.position(&name_in_schedule(unit_of(&unit.uid)?));
     let standing = |unit: UnitView| {
-        let Position { place, before, directly_before } = match namespace.position(&unit.uid) {
+        let Position { place, before, directly_before } = match position(&unit) {
             Some(position) if unit.waits() => position,
             _ => return Standing { missing: missing(&unit, stored), ..Standing::of(unit) },
         };
@@ -164,10 +163,18 @@ fn namespace(stored: &Stored, now: Timestamp) -> Namespace {
         namespace.set_queue(queue.metadata.name.as_deref().unwrap_or_default(), Some(facts));
     }
     for unit in &stored.units {
-        let uid = unit.metadata.uid.as_deref().unwrap_or_default();
-        namespace.set_unit(uid, facts(unit, stored));
+        namespace.set_unit(&name_in_schedule(unit), facts(unit, stored));
     }
     namespace
+}
+
+/// The name of a unit in the schedule, which breaks ties: by the UID of its job, then by its own.
+fn name_in_schedule(unit: &QueueUnit) -> String {
+    let uid = unit.metadata.uid.as_deref().unwrap_or_default();
+    let mut owners = unit.metadata.owner_references.iter().flatten();
+    let controller = owners.find(|owner| owner.controller == Some(true)).map(|owner| owner.uid.as_str());
+    let consumer = unit.spec.consumer_ref.as_ref().and_then(|reference| reference.uid.as_deref());
+    format!("{}/{uid}", controller.or(consumer).filter(|job| !job.is_empty()).unwrap_or(uid))
 }
 
 /// The facts about a unit; `None` if no unit waits for it.

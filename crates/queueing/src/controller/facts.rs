@@ -25,8 +25,8 @@ impl QueueController {
     pub(super) fn unit_changed(&mut self, key: Key) {
         let known = self.unit_states.get(&key).and_then(|state| state.uid.clone());
         let unit = self.objects.units.get(&key).map(Arc::clone);
-        if let Some(known) = known.filter(|known| unit.as_ref().is_none_or(|unit| unit.uid != *known)) {
-            self.forget_unit(&key, &known);
+        if known.is_some_and(|known| unit.as_ref().is_none_or(|unit| unit.uid != known)) {
+            self.forget_unit(&key);
         }
         let Some(unit) = unit else { return };
         let (uid, consumer, resource_version) =
@@ -37,18 +37,19 @@ impl QueueController {
             self.stale.pods.extend(pods);
         }
         self.job_is_answered(&consumer);
-        let name = Arc::clone(&key.name);
-        self.namespaces.entry(&key.namespace).names.insert(Arc::clone(&uid), name);
         let left = self.left_places.remove(&key).filter(|(owner, _)| unit.owner.as_ref() == Some(owner));
         let left = left.map(|(_, overtaken)| overtaken);
         let state = self.unit_states.entry(key.clone()).or_insert_with(|| UnitState {
             uid: Some(uid),
+            name_in_schedule: unit.name_in_schedule(),
             owner: unit.owner.clone(),
             consumer: Some(consumer.clone()),
             job,
             overtaken: unit.status.overtaken.or(left),
             ..Default::default()
         });
+        let names = &mut self.namespaces.entry(&key.namespace).names;
+        names.insert(Arc::clone(&state.name_in_schedule), Arc::clone(&key.name));
         if !self.share.contains(Slot::of(&key.namespace)) {
             // The owner of the namespace decides it, and this replica goes on from there.
             state.overtaken = unit.status.overtaken;
@@ -66,8 +67,8 @@ impl QueueController {
         self.offer(Work::Unit(key));
     }
 
-    /// The unit of that name with that UID is gone.
-    pub(super) fn forget_unit(&mut self, key: &Key, uid: &str) {
+    /// The unit of that name is gone, or another one has its name.
+    pub(super) fn forget_unit(&mut self, key: &Key) {
         let state = self.unit_states.remove(key).unwrap_or_default();
         self.counts.replace(state.counted.as_ref(), None);
         self.reserve(state.reserves, None);
@@ -91,8 +92,8 @@ impl QueueController {
             self.stale.jobs.insert(consumer);
         }
         if let Some(namespace_state) = self.namespaces.get_mut(&key.namespace) {
-            namespace_state.names.remove(uid);
-            namespace_state.schedule.set_unit(uid, None);
+            namespace_state.names.remove(&state.name_in_schedule);
+            namespace_state.schedule.set_unit(&state.name_in_schedule, None);
             self.stale.namespaces.insert(Arc::clone(&key.namespace));
         }
     }
@@ -284,7 +285,6 @@ impl QueueController {
         let facts = self.facts(unit, &usage, obstacle.is_some());
         let may_remove_finalizer = self.may_remove_finalizer(unit, &usage);
         let counted = counted(unit, facts.as_ref());
-        let uid = Arc::clone(&unit.uid);
         let reserves = self.job_of(unit).zip(facts.as_ref().and_then(reservation));
         let offers = (may_remove_finalizer && unit.finalizers.has_ours()) || obstacle.is_some();
         if unit.deleting && self.recounts(&key.namespace) {
@@ -304,7 +304,7 @@ impl QueueController {
         let before = std::mem::replace(&mut state.counted, counted.clone());
         if state.facts != facts {
             state.facts.clone_from(&facts);
-            self.namespaces.entry(&key.namespace).schedule.set_unit(&uid, facts);
+            self.namespaces.entry(&key.namespace).schedule.set_unit(&state.name_in_schedule, facts);
             self.stale.namespaces.insert(Arc::clone(&key.namespace));
         }
         if reserved != reserves {

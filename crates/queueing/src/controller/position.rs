@@ -14,12 +14,13 @@ impl QueueController {
     /// Where a unit stands; `None`: there is none of that name.
     pub fn queue_position(&self, key: &Key) -> Option<QueuePosition> {
         let unit = self.objects.units.get(key)?;
+        let scheduled = &self.unit_states.get(key)?.name_in_schedule;
         let namespace_state = self.namespaces.get(&key.namespace);
         let position =
-            namespace_state.and_then(|namespace_state| namespace_state.schedule.position(&unit.uid));
+            namespace_state.and_then(|namespace_state| namespace_state.schedule.position(scheduled));
         let before = position.as_ref().and_then(|position| position.directly_before.as_ref());
-        let name = before.and_then(|uid| namespace_state?.names.get(uid));
-        let reason = namespace_state.and_then(|state| state.schedule.wait_reason(&unit.uid));
+        let name = before.and_then(|scheduled| namespace_state?.names.get(scheduled));
+        let reason = namespace_state.and_then(|state| state.schedule.wait_reason(scheduled));
         let stored = || unit.status.reason.map(|reason| reason.to_string());
         Some(QueuePosition {
             queue: unit.queue.to_string(),

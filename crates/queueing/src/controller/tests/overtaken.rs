@@ -114,6 +114,22 @@ fn a_unit_that_is_made_again_keeps_its_place() {
 }
 
 #[test]
+fn a_unit_that_is_made_again_keeps_its_place_within_its_second() {
+    let mut world = World::new(1, 3);
+    // The UIDs of units rise with it as texts do.
+    world.server.version = 100;
+    world.submit("a", 3);
+    world.settle();
+    world.submit("b", 3);
+    world.submit("c", 3);
+    world.settle();
+    world.submit("b", 2);
+    world.settle();
+    world.finish("a");
+    assert!(world.settle().contains(&"framework-b Dequeued Admitted".to_owned()));
+}
+
+#[test]
 fn a_unit_takes_no_place_that_another_owner_has_left() {
     let mut world = World::new(1, 3);
     world.submit("a", 2);

@@ -143,6 +143,18 @@ async fn missing_rights_are_named_with_the_account() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn rights_on_queue_units_are_needed_for_queueing_only() {
+    let fake = Fake::default();
+    fake.change(|state| {
+        state.denied = vec![("list", "queueunits"), ("watch", "queueunits")];
+        state.served = Some(OURS);
+    });
+    assert!(waiting_for(&fake).await.unwrap().contains("may not list/watch queueunits in all namespaces"));
+    let without_queues = Served { queueing: false, ..SERVED };
+    ready(&fake.client(), without_queues, PATIENCE, &health()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_missing_definition_fails_with_the_command_that_installs_it() {
     let fake = Fake::default();
     let seldom = Patience { interval: Duration::from_secs(45), ..PATIENCE };

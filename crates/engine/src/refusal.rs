@@ -72,6 +72,7 @@ mod tests {
     #[test]
     fn every_class_of_refusal_has_its_verdict() {
         use Refusal::{Permanent, Unknown};
+        const GOAWAY: &str = "http2: server sent GOAWAY and closed the connection; LastStreamID=1";
         let table = [
             (409, "AlreadyExists", "exists", RefusalOutcome::AskHolder),
             (409, "Conflict", "the quota was changed", RefusalOutcome::Retry),
@@ -95,6 +96,8 @@ mod tests {
             (422, "Invalid", "spec.containers: Required", RefusalOutcome::Confirm(Permanent)),
             (400, "Invalid", "by a webhook", RefusalOutcome::Confirm(Permanent)),
             (422, "Invalid", "read tcp 10.0.0.1: connection reset by peer", RefusalOutcome::Confirm(Unknown)),
+            (422, "Invalid", GOAWAY, RefusalOutcome::Confirm(Unknown)),
+            (413, "", "Use of closed network connection", RefusalOutcome::Confirm(Unknown)),
             (400, "", "admission webhook \"w\" denied the request: no", RefusalOutcome::Retry),
             (403, "the image is not signed", "by a webhook", RefusalOutcome::Retry),
             (422, "", "by a webhook", RefusalOutcome::Retry),

@@ -158,6 +158,20 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn connections_that_have_ended_take_no_room() {
+        let (address, serving) = start().await;
+        let mut kept = connect_from([127, 0, 0, 1], address).await;
+        for _ in 0..2 * CONNECTIONS {
+            let mut ended = connect_from([127, 0, 0, 1], address).await;
+            ended.write_all(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+            assert!(rest(&mut ended).await.ends_with("ok"));
+        }
+        kept.write_all(REQUEST).await.unwrap();
+        assert_eq!(kept.read(&mut [0; 1]).await.unwrap(), 1, "it is the oldest of its peer");
+        serving.abort();
+    }
+
+    #[tokio::test]
     async fn a_head_that_is_too_long_is_refused() {
         let (address, serving) = start().await;
         let mut stream = TcpStream::connect(address).await.unwrap();

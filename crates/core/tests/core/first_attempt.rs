@@ -119,6 +119,11 @@ fn a_stop_a_deletion_or_a_queue_withdraws_the_first_config_map() {
     deleted.edit(|spec| spec.execution_type = ExecutionType::Stop);
     deleted.settle();
     assert_eq!((deleted.state(), deleted.acts.len()), (State::Completed, 0), "it never began");
+    let mut late = framework().role("a", 1).deadline(100).world();
+    late.cluster.framework.metadata.deletion_timestamp =
+        world.cluster.framework.metadata.creation_timestamp.clone();
+    late.pass(250).settle();
+    assert_eq!((late.state(), late.acts.len()), (State::Completed, 0), "it never began, and is late");
 
     let second = Action::CreateConfigMap { instance: Instance::FrameworkAttempt { attempt_id: 1 } };
     assert!(!first_attempt::permits(&world.cluster.framework, &second, &world.policy));

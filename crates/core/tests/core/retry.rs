@@ -208,3 +208,28 @@ fn retries_by_the_original_are_no_short_runs() {
     assert_eq!(world.status().retry_policy_status.short_runs_from, Some(50));
     assert_eq!(world.status().retry_policy_status.total_retried_count, 51);
 }
+
+/// A Task that was retried 50 times fails at once after a take-over, with back-off of `max_delay_sec`.
+fn taken_over(short_runs_from: Option<i32>, max_delay_sec: i64) -> World {
+    let mut world = framework().role("a", 1).task_retry(false, -2).world();
+    world.settle();
+    world.policy.retry_backoff.max_delay_sec = max_delay_sec;
+    let status = world.cluster.status.as_mut().unwrap();
+    status.observed_generation = None;
+    let task = &mut status.attempt_status.task_role_statuses.as_mut().unwrap()[0].task_statuses[0];
+    task.to_mut().retry_policy_status = counts(50, short_runs_from);
+    run_for(&mut world, 1);
+    world
+}
+
+#[test]
+fn only_runs_that_the_original_did_not_count_are_forgotten() {
+    let on = Backoff::default().max_delay_sec;
+    let retries = |world: &World| world.task("a", 0).retry_policy_status;
+    let delays = |world: &World| (retries(world).retry_delay_sec, retries(world).short_runs_from);
+    let uncounted = taken_over(None, on);
+    assert_eq!(delays(&uncounted), (None, Some(50)));
+    assert_eq!(uncounted.status().retry_policy_status.short_runs_from, None, "it was never retried");
+    assert_eq!(delays(&taken_over(Some(48), on)), (None, Some(48)), "the third since a longer run");
+    assert_eq!(delays(&taken_over(None, 0)), (None, None), "delays are switched off");
+}

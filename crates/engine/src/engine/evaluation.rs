@@ -77,7 +77,8 @@ impl Engine {
         }
     }
 
-    fn wants_evaluation(&mut self, now: Now, key: &Key) -> bool {
+    /// Whether something of a Framework is due, and may be done now.
+    pub(super) fn wants_evaluation(&mut self, now: Now, key: &Key) -> bool {
         let Some(entry) = self.cache.get_mut(key) else { return false };
         let Entry { known, state: Some(state) } = entry else { return false };
         state.release(now.steady, known);

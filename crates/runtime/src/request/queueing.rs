@@ -247,6 +247,20 @@ mod tests {
     }
 
     #[test]
+    fn a_long_message_is_cut_wherever_it_is_written() {
+        let message = "x".repeat(10 * MOST_MESSAGE);
+        let status = UnitStatus { phase: Some(Phase::Enqueued), message, ..UnitStatus::default() };
+        let (unit, uid) = (Key::new("team", "a"), "u".into());
+        let (_, body) = rendered(&Request::PutStatus { unit, uid, resource_version: 7, status });
+        let bytes = |json: &Value| json.as_str().unwrap().len();
+        let written = [&body["status"]["message"], &body["status"]["conditions"][0]["message"]].map(bytes);
+        assert!(
+            written.iter().all(|bytes| (MOST_MESSAGE / 2..MOST_MESSAGE + 32).contains(bytes)),
+            "{written:?}"
+        );
+    }
+
+    #[test]
     fn an_unreadable_version_still_guards_the_writes_of_the_shipped_program() {
         let (unit, uid) = (Key::new("team", "a"), "u".into());
         let standing = UnitStatus { phase: Some(Phase::Dequeued), ..UnitStatus::default() };

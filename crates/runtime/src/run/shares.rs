@@ -373,3 +373,47 @@ impl Shares {
 fn place(kind: Kind) -> usize {
     ORDER.iter().position(|one| *one == kind).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use http::{Request, Response};
+    use kube::client::Body;
+    use tower::BoxError;
+
+    use super::*;
+    use crate::clock::Clock;
+
+    #[tokio::test]
+    async fn the_end_of_a_drain_names_the_drain_that_began_last() {
+        let (metrics, clock) = (Metrics::new(), Clock::system());
+        let service = tower::service_fn(|_: Request<Body>| async {
+            Err::<Response<Body>, BoxError>("there is no API server".into())
+        });
+        let client = kube::Client::new(service, "default");
+        let wanted = Selection::whole(0, Slots::NONE);
+        let (commands, mut commanded) = channel(1);
+        let mut shares = Shares {
+            notices: channel(1).1,
+            commands,
+            selections: [wanted; 3].map(|wanted| watch::channel(wanted).0),
+            units: None,
+            listed: Slots::NONE,
+            listing: [wanted; 3],
+            granted: Granted::default(),
+            accompanied: watch::channel(false).0,
+            draining: BTreeMap::new(),
+            drain_since: Duration::ZERO,
+            has_whole_budget: false,
+            recorder: Recorder::new(client, clock, "member", Arc::clone(&metrics)).0,
+            metrics,
+            went_back: None,
+            exited: false,
+        };
+        for since in [1, 2].map(Duration::from_secs) {
+            let events = shares.take_in(clock.now(), Notice::Drain { slots: Slots::ALL, since });
+            assert!(matches!(events[..], [engine::Event::Drain(Slots::ALL)]));
+            shares.drained(Slots::ALL);
+            assert_eq!(commanded.try_recv(), Ok(Command::Drained { slots: Slots::ALL, since }));
+        }
+    }
+}

@@ -273,6 +273,22 @@ mod tests {
     }
 
     #[test]
+    fn of_each_list_in_metadata_few_entries_are_kept() {
+        let mut framework = framework("job");
+        let names: Vec<String> = (0..=few::MOST).map(|number| format!("a/{number}")).collect();
+        let map: BTreeMap<&String, &str> = names.iter().map(|name| (name, "x")).collect();
+        let owner = |name| json!({"apiVersion": "v1", "kind": "Node", "name": name, "uid": "o"});
+        let owners: Vec<Value> = names.iter().map(owner).collect();
+        let metadata = &mut framework["metadata"];
+        (metadata["labels"], metadata["annotations"]) = (json!(map), json!(map));
+        (metadata["finalizers"], metadata["ownerReferences"]) = (json!(names), json!(owners));
+        let metadata = read(&framework).content.unwrap().0.metadata.clone();
+        let maps = [metadata.labels, metadata.annotations].map(|map| map.unwrap().len());
+        let lists = (metadata.finalizers.unwrap().len(), metadata.owner_references.unwrap().len());
+        assert_eq!((maps, lists), ([few::MOST; 2], (few::MOST, few::MOST)));
+    }
+
+    #[test]
     fn stored_bytes_beside_the_status_include_managed_fields() {
         let mut framework = framework("job");
         let bytes = |part: &str, framework: &Value| framework[part].to_string().len();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use framework_api::State;
-use framework_message::{Ownership, Slot};
+use framework_message::{Key, Ownership, Slot};
 
 use super::cluster::{Cluster, policy};
 
@@ -39,6 +39,17 @@ fn news_of_a_paused_slot_is_acted_on_once_it_is_regained() {
     ownership.own(slot(&cluster), None);
     cluster.live(SECOND * 5);
     assert_eq!(cluster.state("job"), State::Completed);
+}
+
+/// The membership runs in another task: it may pause the slot between two looks at it.
+#[test]
+fn what_is_paused_between_two_looks_is_set_aside() {
+    let (mut cluster, ownership) = owned();
+    cluster.exit("job-w-0", 0);
+    ownership.own(slot(&cluster), Some(cluster.now));
+    let (now, key) = (cluster.now(), Key::new("ns", "job"));
+    assert!(!cluster.engine.wants_evaluation(now, &key));
+    assert_eq!(cluster.engine.paused.take(|_| false), [key]);
 }
 
 #[test]

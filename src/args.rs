@@ -23,7 +23,7 @@ pub struct Args {
     /// The only namespace whose Frameworks are run; overrides namespace of the config file
     #[arg(long, value_name = "NAMESPACE", value_parser = namespace)]
     pub namespace: Option<String>,
-    /// Whether Frameworks wait in queues; overrides queueing of the config file
+    /// Whether jobs that name a queue wait in it; overrides queueing of the config file
     #[arg(long, value_name = "BOOLEAN")]
     pub queueing: Option<bool>,
     /// The log level, or directives as in RUST_LOG, which overrides this [default: info]

@@ -82,7 +82,7 @@ impl Controller {
         let gate = if self.settings.config.metrics_authorization {
             Gate::new(self.client.clone(), clock)
         } else {
-            warn!("metricsAuthorization is off: everybody who reaches the port reads metrics and positions");
+            warn!("metricsAuthorization is off: any client of the port can read metrics and queue positions");
             Gate::open(clock)
         };
         let (gate, seen) = (Arc::new(gate), Arc::clone(&metrics));

@@ -1,5 +1,5 @@
 //! The checks before the controller may act: the API server answers, the account has its rights, and the
-//! CustomResourceDefinition is established. Each is repeated until it passes, with one line while it fails.
+//! CustomResourceDefinition is served. Each is repeated until it passes, with one line while it fails.
 //!
 //! Only the last check has a time-out, because only there a user must run a command.
 
@@ -223,7 +223,7 @@ async fn allowed(
         Ok(review) => Ok(review["status"]["allowed"] == true),
         // The API server does not answer such reviews: the watches will report missing rights.
         Err(kube::Error::Api(status)) if status.code == 403 || status.code == 404 => Ok(true),
-        Err(error) => Err(format!("the account's rights cannot be asked for: {}", causes(&error))),
+        Err(error) => Err(format!("cannot check the permissions of the account: {}", causes(&error))),
     }
 }
 
@@ -242,7 +242,7 @@ async fn definition(client: &Client) -> Result<(), String> {
         Ok(served) => served,
         Err(kube::Error::Api(status)) if status.code == 404 => Value::Null,
         Err(error) => {
-            return Err(format!("the API server does not say what it serves: {}", causes(&error)));
+            return Err(format!("API discovery failed: {}", causes(&error)));
         }
     };
     let resources = served["resources"].as_array().map_or(&[][..], Vec::as_slice);
@@ -251,7 +251,7 @@ async fn definition(client: &Client) -> Result<(), String> {
         (true, true) => Ok(()),
         (false, _) => Err(format!("the CustomResourceDefinition {} is not installed; {INSTALL}", crd::NAME)),
         (true, false) => Err(format!(
-            "the CustomResourceDefinition {} has no status subresource: it is not ours but an older one; \
+            "the CustomResourceDefinition {} has no status subresource: it is not that of this controller; \
              {INSTALL}",
             crd::NAME
         )),

@@ -128,7 +128,7 @@ fn explained(reason: EventReason) -> Text {
 
 fn unit(reason: Reason) -> Text {
     match reason {
-        Reason::Waiting => ("there is room, and other units go first", NOTHING),
+        Reason::Waiting => ("it has just entered the queue, and its release is the next write", NOTHING),
         Reason::QueueNotFound => {
             ("its namespace has no Queue of that name", "create the Queue, or correct the label of the job")
         }

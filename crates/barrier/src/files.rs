@@ -18,8 +18,8 @@ pub const INJECTOR: &str = "injector.sh";
 pub enum Error {
     /// A directory cannot be made.
     #[error(
-        "cannot make the directory {}: {source}; mount a volume there, such as an emptyDir, or run as a user \
-         who may make it", path.display()
+        "cannot create the directory {}: {source}; mount a volume there, such as an emptyDir, or run as a \
+         user with permission to create it", path.display()
     )]
     NoDirectory {
         /// The directory.
@@ -88,7 +88,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let dir = file.path().join("mnt");
         let error = write(std::slice::from_ref(&dir), b"{}", "").unwrap_err().to_string();
-        assert!(error.starts_with(&format!("cannot make the directory {}: ", dir.display())), "{error}");
+        assert!(error.starts_with(&format!("cannot create the directory {}: ", dir.display())), "{error}");
         assert!(error.contains("mount a volume there"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! The Frameworks as they were last reported to the keeper of their QueueUnits.
+//! The Frameworks as they were last reported to `FrameworkUnits`, which creates their QueueUnits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl Consumers {
     }
 }
 
-/// The facts about a Framework that are reported to the keeper of its QueueUnits.
+/// The facts about a Framework that are reported to `FrameworkUnits`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Consumer {
     uid: Arc<str>,

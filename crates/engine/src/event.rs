@@ -96,7 +96,7 @@ pub enum Effect {
         /// The Events.
         reports: Vec<Report>,
     },
-    /// Report a Framework that waits in a queue, or came through one, to the keeper of its QueueUnits.
+    /// Report a Framework that waits in a queue, or came through one, to `FrameworkUnits`.
     Queued {
         /// The Framework's name.
         key: Key,
@@ -140,7 +140,7 @@ pub enum Effect {
     Drained(Slots),
 }
 
-/// A Framework that waits in a queue, or came through one, as the keeper of its QueueUnits needs it.
+/// A Framework that waits in a queue, or came through one, as `FrameworkUnits` needs it.
 #[derive(Clone, Debug)]
 pub struct QueuedFramework {
     /// Metadata and spec.

@@ -8,7 +8,8 @@ use framework_core::size::SizeLimits;
 use framework_message::Key;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-/// A request to the API server. Each carries guards, so that it can affect only the intended object.
+/// A request to the API server. Each write of an existing object carries preconditions, the guards, so that
+/// it can affect only the intended object.
 #[derive(Clone, Debug)]
 pub enum Request {
     /// PUT of the status, guarded by the resourceVersion that it was computed from.

@@ -281,7 +281,7 @@ impl Driver {
 
     /// Another life begins. It has to be shown what is known.
     fn rejoin(&mut self) -> Vec<Event> {
-        warn!(incarnation = %self.me, "this replica lost its Lease, and joins again");
+        warn!(incarnation = %self.me, "this replica lost its Lease and rejoins");
         self.life += 1;
         self.me = incarnation(&self.parts, self.life);
         self.member = Member::new(self.parts.policy, self.me.clone(), &self.parts.pod, Slot::all());
@@ -321,7 +321,7 @@ impl Driver {
             Effect::Own { slots, until } => self.own(now, slots, until),
             Effect::Hold { slots, until } if !slots.is_empty() => {
                 let seconds = until.saturating_sub(now.boot).as_secs();
-                info!(slots = slots.iter().count(), seconds, "creates of an earlier owner may still land");
+                info!(slots = slots.iter().count(), seconds, "holding: creates of an earlier owner may land");
                 self.notify(Notice::Hold(slots, until));
             }
             Effect::Hold { .. } => {}
@@ -354,7 +354,7 @@ impl Driver {
         let begins = slots.without(self.begun);
         self.begun = self.begun.or(slots);
         if !begins.is_empty() {
-            info!(slots = begins.iter().count(), "slots are owned");
+            info!(slots = begins.iter().count(), "slots are owned: acting for them");
             self.notify(Notice::Begin(begins));
         }
         if now.boot >= self.until {

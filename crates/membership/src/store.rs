@@ -155,7 +155,7 @@ impl Store {
 /// The map that an object holds. One that cannot be read counts as absent.
 pub fn map_of(object: &ConfigMap) -> Option<Seen<SlotMap>> {
     let version = lease::version(&object.metadata)?;
-    let value = map::read(object).inspect_err(|error| warn!(%error, "the map counts as absent")).ok();
+    let value = map::read(object).inspect_err(|error| warn!(%error, "the slot map counts as absent")).ok();
     Some(Seen { version, value })
 }
 

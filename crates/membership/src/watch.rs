@@ -1,7 +1,7 @@
 //! Watches the Leases of all members, or the map: a LIST, then a watch from its version, over and over.
 //!
-//! `kube::runtime::watcher` does not give the version of a LIST, and the absence of an object is news for a
-//! member, with that version.
+//! `kube::runtime::watcher` does not give the version of a LIST. A member needs that version, also to know
+//! since when an object is absent.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -60,7 +60,7 @@ where
             && error != said
         {
             // Once for each cause, and not each second: without Leases a replica waits for ever.
-            warn!(kind = %K::kind(&()), error, "a watch of the replicas ended and is begun again");
+            warn!(kind = %K::kind(&()), error, "a watch of Leases or of the slot map ended and is restarted");
             said = error;
         }
         sleep(PAUSE).await;

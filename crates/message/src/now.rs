@@ -7,8 +7,8 @@ use jiff::Timestamp;
 /// A moment on the local clocks, each of which serves one purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
-    /// Time since the program started, for windows and time-outs. It never goes back, and may stand still
-    /// while the machine is suspended.
+    /// The monotonic clock, since the program started: for windows and time-outs. It may stand still while
+    /// the machine is suspended.
     pub steady: Duration,
     /// Time since the program started, including suspension. Proofs of ownership expire by this clock.
     pub boot: Duration,

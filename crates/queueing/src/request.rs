@@ -1,5 +1,5 @@
-//! The requests of the controller. Each write carries guards, so that it changes only the object it is meant
-//! for.
+//! The requests of the queue controller and of `FrameworkUnits`. Each write of an existing object carries
+//! preconditions, the guards, so that it changes only the intended object.
 
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
 //! The one place where the runtime reads a clock.
 //!
-//! Both clocks of [`Now`] come from tokio's time, or the wall from the system: under a paused tokio clock a
-//! simulated [`Clock`] stands still with it. No other part of this crate may read a clock.
+//! The steady clock of [`Now`] is tokio's. The boot clock and the wall clock are the system's. A simulated
+//! [`Clock`] derives all three from tokio's, and stands still while tokio is paused. No other part of this
+//! crate may read a clock.
 
 use std::time::Duration;
 

@@ -157,7 +157,7 @@ impl Health {
     pub fn not_alive(&self) -> Option<String> {
         let began = self.turn.load(Ordering::Acquire);
         let for_long = began != IDLE && self.millis().saturating_sub(began) > STUCK.as_millis() as u64;
-        for_long.then(|| format!("a turn of the loop takes more than {} s", STUCK.as_secs()))
+        for_long.then(|| format!("an iteration of the event loop takes more than {} s", STUCK.as_secs()))
     }
 
     fn millis(&self) -> u64 {

@@ -27,7 +27,7 @@ pub trait Journal: Debug + Send + Sync {
 
 /// There is no room: the lines were not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("standard error takes no more lines for now")]
+#[error("the buffer for standard error is full")]
 pub struct Full;
 
 /// Confirms that lines are written.

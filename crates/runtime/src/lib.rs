@@ -1,5 +1,5 @@
-//! The async shell: watches, requests, wire decoding, compression, metrics, endpoints. The only async crate
-//! that ships.
+//! The async shell around the engine and the queues: watches, requests, wire decoding, compression, metrics
+//! and endpoints.
 //!
 //! ```text
 //! watch ─▶ Event ─▶ Engine, QueueController ─▶ Effect, Request ─▶ send ─▶ API server

@@ -95,7 +95,7 @@ impl Metrics {
             ),
             request_seconds: maker.histograms(
                 "api_request_duration_seconds",
-                "How long requests took, from the decision to send until the reply was read.",
+                "Duration of requests to the API server, from sending until the reply was read.",
                 &["verb", "resource"],
                 REQUEST_BUCKETS,
             ),
@@ -105,7 +105,7 @@ impl Metrics {
             shares: Shares::new(&maker),
             turn_seconds: maker.histogram(
                 "turn_duration_seconds",
-                "How long one turn of the event loop took.",
+                "Duration of one iteration of the event loop, a turn.",
                 TURN_BUCKETS,
             ),
             turn_events: maker.histogram("turn_events", "Events that a turn took in.", COUNT_BUCKETS),
@@ -149,7 +149,7 @@ impl Metrics {
             units: Units::new(&maker),
             registry: maker.registry,
         };
-        // A series that begins at its first increase shows no increase.
+        // `rate()` misses the first increase of a series that is created by it.
         for trigger in Trigger::ALL {
             metrics.snapshots_dropped.with_label_values(&[trigger.name()]);
         }
@@ -196,7 +196,7 @@ impl Metrics {
         self.status_bytes.inc_by(bytes as u64);
     }
 
-    /// A request was not sent, because the right to act for its slot had ended.
+    /// A request was not sent because the right to act for its slot had ended, or was refused for its epoch.
     pub fn request_fenced(&self) {
         self.shares.fenced.inc();
     }

@@ -33,7 +33,7 @@ use crate::metrics::Metrics;
 const QUEUE: usize = 1024;
 /// Reports of one namespace that may wait.
 const QUEUE_OF_NAMESPACE: usize = 256;
-/// How long an Event is added to, instead of making another one.
+/// How long reports are aggregated into an Event before another one is created.
 const AGGREGATION: Duration = Duration::from_secs(6 * 60);
 /// One Event each, on average.
 const INTERVAL: Duration = Duration::from_millis(200);

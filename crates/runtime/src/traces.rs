@@ -111,7 +111,7 @@ impl Writer {
             match self.exporter.export(batch.drain(..).map(data).collect()).await {
                 Ok(()) => self.metrics.spans_exported(spans),
                 Err(error) => {
-                    warn!(spans, %error, "spans were dropped: the receiver of traces did not take them");
+                    warn!(spans, %error, "spans were dropped: their export to the OTLP receiver failed");
                     self.metrics.spans_dropped(spans);
                 }
             }

@@ -208,9 +208,9 @@ fn has_expired(error: &watcher::Error) -> bool {
 fn report(resource: &str, error: &watcher::Error, delay: Duration) {
     if has_expired(error) {
         // This is normal: the API server's history was compacted.
-        debug!(resource, retry_in = ?delay, "the watch is too far behind, listing again");
+        debug!(resource, retry_in = ?delay, "the resourceVersion of a watch is too old: listing again");
     } else {
-        warn!(resource, %error, retry_in = ?delay, "a watch failed and is tried again");
+        warn!(resource, %error, retry_in = ?delay, "a watch failed and is retried");
     }
 }
 

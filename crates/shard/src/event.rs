@@ -109,7 +109,7 @@ pub enum Effect {
         /// The end, on the clock that counts suspension.
         until: Duration,
     },
-    /// Create nothing for these slots until this moment.
+    /// Send no create for these slots that the stored status already permitted, until this moment.
     Hold {
         /// The slots.
         slots: Slots,

@@ -1,7 +1,7 @@
 //! The hold of a seizure: the time in which requests of an earlier owner may still land.
 //!
-//! While it lasts, the new owner creates nothing. A slot that changes hands within its hold is marked
-//! unsettled, and its next owner begins the hold again.
+//! While it lasts, the new owner sends no create that the stored status already permitted. A slot that
+//! changes hands within its hold is marked unsettled, and its next owner begins the hold again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Versions of stored objects, by which writes are guarded and late news is recognised.
+//! Versions of stored objects: preconditions of writes, and the means to recognise stale events.
 
 /// The resourceVersion of an object, or of the read or event that showed it absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

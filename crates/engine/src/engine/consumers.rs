@@ -13,7 +13,7 @@ use framework_message::Reply;
 use framework_message::{Key, Now};
 
 impl Engine {
-    /// Reports the changes of a Framework to the keeper of its QueueUnits. A Framework that left its queue is
+    /// Reports the changes of a Framework to `FrameworkUnits`. A Framework that left its queue is
     /// reported as long as it exists, also after a restart: its unit has to be deleted. One that is gone is
     /// reported until its last Pod is.
     pub(super) fn report_consumer(&mut self, key: &Key) {

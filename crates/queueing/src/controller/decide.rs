@@ -44,9 +44,8 @@ impl QueueController {
     fn round(&mut self, now: Now, time: Timestamp, namespace: &Arc<str>) {
         let Some(namespace_state) = self.namespaces.get_mut(namespace) else { return };
         for Decision { uid: scheduled, update } in namespace_state.schedule.round(time) {
-            let name =
-                self.namespaces.get(namespace).and_then(|namespace_state| namespace_state.names.get(&scheduled));
-            if let Some(name) = name {
+            let names = self.namespaces.get(namespace).map(|namespace_state| &namespace_state.names);
+            if let Some(name) = names.and_then(|names| names.get(&scheduled)) {
                 let key = Key { namespace: Arc::clone(namespace), name: Arc::clone(name) };
                 self.decided(now, key, update);
             }

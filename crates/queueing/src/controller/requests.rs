@@ -101,7 +101,7 @@ impl QueueController {
         }
         let (sent, request) = match first {
             None if job.wants_unit() => {
-                // A template that cannot be read asks for nothing that is known.
+                // If a template cannot be decoded, its requests are unknown: the job gets no unit.
                 let request = Request::CreateUnit {
                     unit: key.unit()?,
                     kind: NamedKind::Declared(Arc::clone(&self.objects.declared_job(key)?.row)),

@@ -47,7 +47,7 @@ impl FrameworkUnits {
         self.growth_request(&job, framework)
     }
 
-    /// A template that cannot be read asks for nothing that is known; the Framework says so itself.
+    /// If a template cannot be decoded, its requests are unknown: the Framework gets no unit, and reports it.
     fn first_request(&self, job: &ConsumerKey, framework: &Consumer) -> Option<Request> {
         let state = self.unit_requests.get(&job.key);
         Some(Request::CreateUnit {

@@ -35,7 +35,8 @@ impl Shares {
             changes: maker.counter("slot_changes_total", "Slots that this replica was granted or lost."),
             fenced: maker.counter(
                 "requests_fenced_total",
-                "Requests that were not sent because the right to act for their slot had ended.",
+                "Requests that were not sent because the right to act for their slot had ended, and creates \
+                 that the epoch policy refused.",
             ),
             leader: maker.whole_gauge("leader", "1 if this replica is the leader, otherwise 0."),
             lease_writes: maker.counters(
@@ -46,7 +47,7 @@ impl Shares {
             moved: maker.counter("slots_moved_total", "Slots whose owner this replica changed in the map."),
             handover_seconds: maker.histogram(
                 "handover_duration_seconds",
-                "Seconds from the begin of a slot's drain to its loss.",
+                "Seconds from the start of a slot's drain to the loss of the slot.",
                 &HANDOVER_BUCKETS,
             ),
             leader_info: maker.gauges(

@@ -53,7 +53,7 @@ impl Stalls {
             ),
             longest_seconds: maker.float_gauges(
                 "event_loop_longest_stall_seconds",
-                "The latest heartbeat of the threads in the last two to four minutes.",
+                "The longest delay of a heartbeat of the threads in the last two to four minutes.",
                 &["threads"],
             ),
             longest: Default::default(),

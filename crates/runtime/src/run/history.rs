@@ -33,7 +33,7 @@ impl History {
             triggers.iter().for_each(|trigger| self.metrics.snapshot_queued(trigger.name()));
         } else if before.is_none() {
             triggers.iter().for_each(|trigger| self.metrics.snapshot_dropped(trigger.name()));
-            warn!(snapshots = triggers.len(), "history was dropped: standard error takes no more for now");
+            warn!(snapshots = triggers.len(), "history was dropped: the buffer for standard error is full");
         }
         if let Some(ticket) = before {
             self.receipts.insert(ticket, receipt);

@@ -192,7 +192,7 @@ async fn is_listed(client: &kube::Client, sink: &Sink) -> Option<bool> {
         Ok(Ok(_)) => Some(true),
         reply => {
             let reply = reply.map(|listed| listed.map(|_| ()));
-            info!(resource = resource.plural, ?reply, "a kind of jobs is served and cannot be listed");
+            info!(resource = resource.plural, ?reply, "a job kind is served but cannot be listed");
             match reply {
                 Ok(Err(kube::Error::Api(status))) if matches!(status.code, 403 | 404) => Some(false),
                 _ => None,

@@ -116,7 +116,7 @@ impl Kind for DeclaredText {
                 let (resource, object) = (kind.resource.plural, &text.key);
                 sink.metrics.object_left_out(resource);
                 let cause = brief(&error);
-                warn!(resource, %object, %cause, "a job cannot be read, and its request is not known");
+                warn!(resource, %object, %cause, "a job cannot be decoded: its request is unknown");
                 text.unreadable(&kind.row, &error)
             })
         };

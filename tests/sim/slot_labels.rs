@@ -290,6 +290,28 @@ fn two_replicas_set_no_more_labels_a_second_than_one_may() {
     });
 }
 
+/// At 40 requests a second, the labels of one namespace take half a minute.
+#[test]
+fn frameworks_without_a_label_in_one_namespace_delay_no_other() {
+    simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {
+        let user = cluster.user();
+        let mut setup = Setup::default();
+        setup.settings.qps = 40.0;
+        let (one, two) = (replica_with(&cluster, 1, setup.clone()), replica_with(&cluster, 2, setup));
+        shared(&cluster, &[&one, &two]).await;
+        for index in 0..300 {
+            framework(&format!("f{index}")).role("w", 1).execution("Create").create(&user);
+        }
+        pass(SECOND).await;
+        let others = ["aa", "zz"].map(|namespace| user.within(namespace));
+        others.iter().for_each(|other| framework("f").role("w", 1).execution("Create").create(other));
+        let has = |user: &User| user.get("frameworks", "f").is_some_and(|one| has_label(&one));
+        let have = |_: &User| others.iter().all(has);
+        assert!(cluster.until(SECOND * 2, have).await, "they wait for the others");
+        assert!(!are_right(&user), "most of the others wait");
+    });
+}
+
 /// The API server takes long for one label.
 #[test]
 fn a_label_without_an_answer_delays_no_other() {

@@ -6,7 +6,7 @@
 //! copy, is put right by the replica that owns the named slot: no other one sees the Framework.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound::{self, Excluded, Unbounded};
+use std::ops::Bound::{self, Excluded, Included, Unbounded};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,8 +53,10 @@ pub struct Labels {
     pub per_second: f64,
     /// Whether each replica may set as many.
     pub has_whole_budget: bool,
-    /// The Framework that was labelled last.
-    pub last: Option<Key>,
+    /// The namespace of the Framework that was labelled last.
+    pub last: Option<Arc<str>>,
+    /// The name that was labelled last in each namespace since no Framework waited for its label.
+    pub last_names: BTreeMap<Arc<str>, Arc<str>>,
     /// Frameworks whose label is on its way.
     pub in_flight: BTreeSet<Key>,
     /// Frameworks whose label was refused: how often in a row, and until when they wait.
@@ -170,6 +172,9 @@ async fn label(labels: &mut Labels) {
                 }
             }
         }
+        if !labels.has_any(&unlabelled) {
+            labels.last_names.clear();
+        }
         let is_complete = listed_at.is_some_and(|at| !labels.is_awaited(&unlabelled, at));
         // Each report makes the member take a step, which looks at every slot.
         let is_news = |complete: &mut bool| std::mem::replace(complete, is_complete) != is_complete;
@@ -219,11 +224,19 @@ impl Labels {
         owned == MayAct::Yes
     }
 
-    /// The next Framework to label, in the order of names, so that one that changes all the time, or cannot
-    /// be written, delays no other.
+    /// The next Framework to label. Namespaces take turns, so that thousands in one delay no other. Within a
+    /// namespace they go in the order of names, so that one that changes all the time, or cannot be written,
+    /// delays no other.
     fn next(&self, unlabelled: &BTreeMap<Key, Unlabelled>) -> Option<(Key, Unlabelled)> {
-        let after = self.last.as_ref().map_or(Unbounded, Excluded);
-        self.first(unlabelled, after).or_else(|| self.first(unlabelled, Unbounded))
+        // The least namespace that is greater: names contain no NUL.
+        let others = self.last.as_ref().map(|last| Key::new(&format!("{last}\0"), ""));
+        let after = others.as_ref().map_or(Unbounded, Included);
+        let first = self.first(unlabelled, after).or_else(|| self.first(unlabelled, Unbounded))?;
+        let namespace = &first.0.namespace;
+        let Some(name) = self.last_names.get(namespace) else { return Some(first) };
+        let last = Key { namespace: Arc::clone(namespace), name: Arc::clone(name) };
+        let later = self.first(unlabelled, Excluded(&last)).filter(|(key, _)| key.namespace == *namespace);
+        later.or(Some(first))
     }
 
     /// The first Framework with a greater name that is to be labelled: its slot is owned, or it is seen
@@ -269,7 +282,8 @@ impl Labels {
 
     /// Sends the label of a Framework.
     fn send(&mut self, key: Key, one: Unlabelled) -> impl Future<Output = Answer> + use<> {
-        self.last = Some(key.clone());
+        self.last = Some(Arc::clone(&key.namespace));
+        self.last_names.insert(Arc::clone(&key.namespace), Arc::clone(&key.name));
         self.in_flight.insert(key.clone());
         let patch = json!({"metadata": {
             "uid": &*one.uid,

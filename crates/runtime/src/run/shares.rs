@@ -145,6 +145,7 @@ pub fn start(
             per_second: parts.settings.qps * LABELS,
             has_whole_budget: member.has_whole_budget,
             last: None,
+            last_names: BTreeMap::new(),
             in_flight: BTreeSet::new(),
             refused: BTreeMap::new(),
         })

@@ -124,8 +124,10 @@ impl QueueController {
             let slot = Slot::of(&namespace);
             let held_until = self.share.held_until(slot);
             // After a grant also if the hold is over, because other LISTs took long: the watch of units may
-            // be behind.
-            if let Some(until) = held_until.filter(|until| granted.contains(slot) || now.steady < *until) {
+            // be behind. A unit that the LIST after the grant has not shown was not released before it.
+            let has_units = self.objects.units.within(&namespace).next().is_some();
+            let may_land = |until: &Duration| has_units && (granted.contains(slot) || now.steady < *until);
+            if let Some(until) = held_until.filter(may_land) {
                 self.recovery.wait([Arc::clone(&namespace)].into_iter(), until);
             }
             if held_until.is_none_or(|until| until <= now.steady) {

@@ -2,6 +2,7 @@
 
 use framework_message::{Ownership, Slot, Slots};
 
+use super::declared::{named, show};
 use super::*;
 use crate::share::Share;
 
@@ -107,6 +108,26 @@ fn a_granted_namespace_is_listed_once_though_its_hold_is_over() {
     world.controller.drain(slots);
     world.controller.begin(world.now(), slots);
     assert_eq!(world.settle(), [""; 0], "the slot was not handed over");
+}
+
+/// A cluster may have Jobs in ten thousand namespaces, and units in few.
+#[test]
+fn a_granted_namespace_without_units_is_not_listed() {
+    let ownership = Ownership::default();
+    ownership.disown(Slot::of(SPACE));
+    let mut world = World::new(1, 10);
+    world.controller = QueueController::new(settings(), 1).with_share(Share::of(ownership.clone()));
+    world.listed();
+    world.server.jobs.insert(key("train"), (Stage::Waiting, 6));
+    show(&mut world, Change::Listed(named("train", 1, Stage::Waiting)));
+    show(&mut world, Change::Synced);
+    assert_eq!(world.settle(), [""; 0]);
+    let until = world.now().steady + LIFETIME;
+    granted(&mut world, &ownership, until);
+    let requests = world.settle();
+    assert_eq!(requests.first().map(String::as_str), Some("create train"));
+    let released = "sweep-train Dequeued Admitted".to_owned();
+    assert!(requests.contains(&released), "no LIST is awaited: {requests:?}");
 }
 
 #[test]

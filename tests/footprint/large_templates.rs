@@ -31,12 +31,14 @@ fn nested(depth: usize) -> Value {
 /// Templates of the largest size, beyond the limits and at them.
 fn templates() -> Vec<(&'static str, Value)> {
     let of = |list: &str, element: Value| json!({ "spec": { list: full_of(&element, LARGEST) } });
+    let late = |list: Value| json!({ "activeDeadlineSeconds": 1, "unknown": list });
     let some = |list: &str, count: usize, element: Value| json!({ "spec": { list: vec![element; count] } });
     let padded = |bytes: usize| json!({ "name": "x".repeat(bytes) });
     vec![
         ("empty volumes", of("volumes", json!({}))),
         ("empty containers", some("containers", 100_000, json!({}))),
         ("small objects", of("unknown", json!({ "": 0 }))),
+        ("small objects beside a deadline", json!({ "spec": late(full_of(&json!({ "": 0 }), LARGEST)) })),
         ("numbers", of("unknown", json!(0))),
         ("placeholders", of("unknown", json!("{{FC_FRAMEWORK_NAMESPACE}}"))),
         ("nested", of("unknown", nested(60))),

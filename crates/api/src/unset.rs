@@ -2,10 +2,11 @@
 
 use std::ops::RangeInclusive;
 
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use crate::framework::FrameworkSpec;
-use crate::seconds::{ACTIVE_DEADLINE, TTL_AFTER_FINISHED, within};
+use crate::seconds::{ACTIVE_DEADLINE, TTL_AFTER_FINISHED};
 
 const FIELDS: [(&str, RangeInclusive<i64>); 2] =
     [("activeDeadlineSeconds", ACTIVE_DEADLINE), ("ttlSecondsAfterFinished", TTL_AFTER_FINISHED)];
@@ -13,30 +14,40 @@ const FIELDS: [(&str, RangeInclusive<i64>); 2] =
 /// Longer values are not repeated in full.
 const SHOWN: usize = 40;
 
+/// The texts of the values. Nothing else of the spec is kept, because it may take a hundred times as much.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Values<'a> {
+    #[serde(borrow, default)]
+    active_deadline_seconds: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    ttl_seconds_after_finished: Option<&'a RawValue>,
+}
+
 /// Names the fields of a spec that count as not set because their values are out of bounds. `json` is the
 /// text that the spec was read from; it is parsed only if it names a field that the spec lacks.
 pub fn out_of_bounds(spec: &FrameworkSpec, json: &str) -> Option<String> {
-    let unset = [spec.active_deadline_seconds.is_none(), spec.ttl_seconds_after_finished.is_none()];
-    if !FIELDS.iter().zip(unset).any(|((field, _), unset)| unset && json.contains(field)) {
+    let is_unset = [spec.active_deadline_seconds.is_none(), spec.ttl_seconds_after_finished.is_none()];
+    if !FIELDS.iter().zip(is_unset).any(|((field, _), is_unset)| is_unset && json.contains(field)) {
         return None;
     }
-    let Ok(Value::Object(spec)) = serde_json::from_str(json) else { return None };
-    let wrong = |(field, bounds): &(&str, RangeInclusive<i64>)| {
-        let value = spec.get(*field).filter(|value| !value.is_null())?;
-        let shown: String = value.to_string().chars().take(SHOWN).collect();
-        let (least, most) = (bounds.start(), bounds.end());
-        within(value, bounds).is_none().then(|| {
-            format!("spec.{field} counts as not set: {shown} is not a whole number from {least} to {most}")
-        })
-    };
-    let notes: Vec<String> = FIELDS.iter().filter_map(wrong).collect();
+    let values: Values<'_> = serde_json::from_str(json).ok()?;
+    let values = [values.active_deadline_seconds, values.ttl_seconds_after_finished];
+    let mut notes = Vec::new();
+    for (((field, bounds), value), is_unset) in FIELDS.iter().zip(values).zip(is_unset) {
+        if let Some(value) = value.filter(|_| is_unset) {
+            let shown: String = value.get().chars().take(SHOWN).collect();
+            let allowed = format!("a whole number from {} to {}", bounds.start(), bounds.end());
+            notes.push(format!("spec.{field} counts as not set: {shown} is not {allowed}"));
+        }
+    }
     (!notes.is_empty()).then(|| notes.join("; "))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     fn read(deadline: Value, ttl: Value) -> (Option<i64>, Option<i32>, Option<String>) {
         let spec =

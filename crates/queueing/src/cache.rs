@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use framework_api::Time;
 use framework_api::job_kind::Child;
 use framework_api::queue::Phase;
 use framework_message::{Change, Key};
@@ -93,7 +94,9 @@ impl ObjectCache {
     pub fn job_of_unit(&self, unit: &UnitObject) -> Option<&Consumer> {
         let job = self.consumers.get(&unit.consumer)?;
         let released = unit.status.since.filter(|_| unit.status.phase == Some(Phase::Dequeued));
-        let is_later = released.is_some_and(|at| at.timestamp() + CLOCKS_DIFFER < job.created);
+        // Adding to a time may overflow: a user may have stored any.
+        let since = |at: Time| job.created.duration_since(at.timestamp());
+        let is_later = released.is_some_and(|at| since(at) > CLOCKS_DIFFER);
         let same = unit.consumer_uid.as_ref().map_or(!is_later, |uid| *uid == job.uid);
         same.then_some(job)
     }

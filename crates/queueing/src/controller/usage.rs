@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use framework_api::queue::Phase;
 use framework_message::{Key, Now};
 use jiff::Timestamp;
 
@@ -77,10 +78,17 @@ impl QueueController {
         self.stale.namespaces.insert(Arc::clone(namespace));
     }
 
-    /// The reservation of the units of a Job depends on its Pods.
+    /// The reservation of the units of a Job depends on its Pods. A unit that only waits does not: a user may
+    /// have made ten thousand of one Job, whose Pods come and go.
     fn usage_changed(&mut self, job: &Key) {
         if let Some(consumer) = self.objects.jobs_by_uid.get(job) {
-            self.stale.units.extend(self.objects.units_of(consumer).cloned());
+            let waits = |key: &Key| {
+                let unit = self.objects.units.get(key);
+                unit.is_some_and(|unit| !unit.deleting && unit.status.phase != Some(Phase::Dequeued))
+                    && self.unit_states.get(key).is_none_or(|state| state.writes.releasing.is_none())
+            };
+            let units = self.objects.units_of(consumer).filter(|unit| !waits(unit)).cloned();
+            self.stale.units.extend(units);
             self.stale.jobs.insert(consumer.clone());
         }
         self.stale.namespaces.insert(Arc::clone(&job.namespace));

@@ -9,7 +9,6 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::value::RawValue;
 
 use framework_api::job_kind::{JobKindRow, Operand, PodSet, Pointer, Suspend};
-use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_message::Key;
 use framework_queue::{Amount, ResourceRequests};
 use framework_queueing::{DeclaredObject, JobKind, JobObject, TemplateMetadata};
@@ -107,7 +106,7 @@ impl DeclaredText {
             created: metadata.created(),
             notes: metadata.job_notes(),
             controller: metadata.part_of(),
-            queue: given(metadata.label(QUEUE_NAME_LABEL)),
+            queue: metadata.queue_name(),
             suspended: false,
             finished: false,
             deleting: metadata.deletion_timestamp.is_some(),

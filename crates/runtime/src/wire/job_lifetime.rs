@@ -5,12 +5,11 @@ use std::ops::RangeInclusive;
 use framework_api::Time;
 use framework_api::code::DEADLINE_EXCEEDED;
 use framework_api::job_kind::{DEADLINE_ANNOTATION, DeadlineBy, JobKindRow, TTL_ANNOTATION};
-use framework_api::seconds::{ACTIVE_DEADLINE, TTL_AFTER_FINISHED, within};
+use framework_api::seconds::{ACTIVE_DEADLINE, TTL_AFTER_FINISHED, WholeNumber};
 use framework_core::lifetime::Lifetime;
 use framework_queueing::{ChildEnd, ChildObject, ConditionPlace, DeadlineCondition, JobLifetime};
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::typed::{ConditionWire, Metadata};
@@ -49,8 +48,8 @@ struct Annotations {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Spec {
-    active_deadline_seconds: Option<Value>,
-    ttl_seconds_after_finished: Option<Value>,
+    active_deadline_seconds: Option<WholeNumber>,
+    ttl_seconds_after_finished: Option<WholeNumber>,
     managed_by: Option<String>,
 }
 
@@ -69,8 +68,8 @@ pub fn read(
     let job: Job = serde_json::from_str(json.get()).map_err(|error| error.to_string())?;
     let (spec, annotations) = (job.spec.unwrap_or_default(), job.metadata.annotations.unwrap_or_default());
     let mut ignored = Vec::new();
-    let mut seconds = |field, value: Option<Value>, bounds: &RangeInclusive<i64>| {
-        let found = within(value.as_ref()?, bounds);
+    let mut seconds = |field, value: Option<WholeNumber>, bounds: &RangeInclusive<i64>| {
+        let found = value?.within(bounds);
         if found.is_none() {
             let (least, most) = (bounds.start(), bounds.end());
             ignored.push(format!("{field} is not a whole number from {least} to {most}, and has no effect"));
@@ -78,7 +77,7 @@ pub fn read(
         found
     };
     // An annotation is text. One that is no number is as wrong as another value.
-    let number = |text: String| text.parse::<i64>().map_or(Value::String(text), Value::from);
+    let number = |text: String| WholeNumber(text.parse().ok());
     let (ttl, deadline) = (annotations.ttl.map(number), annotations.deadline.map(number));
     let ttl = match spec.ttl_seconds_after_finished {
         Some(field) => seconds("spec.ttlSecondsAfterFinished", Some(field), &TTL_AFTER_FINISHED),

@@ -4,12 +4,12 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use framework_api::queue::{CONSUMER_LABEL, QUEUE_NAME_LABEL};
+use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_queue::ResourceRequests;
 use framework_queueing::PodUse;
 
 use super::resource::{Read, Resource, Wire};
-use super::typed::{Metadata, PodSpecWire, given};
+use super::typed::{Metadata, PodSpecWire};
 
 #[derive(Deserialize)]
 struct PodWire {
@@ -42,7 +42,7 @@ fn pod_of(pod: PodWire) -> PodUse {
     let ended = matches!(phase, Some("Succeeded" | "Failed"));
     let requests = spec.and_then(|spec| ResourceRequests::pod(&spec.asks()).ok()).unwrap_or_default();
     let controller = metadata.controller().map(|owner| owner.uid.as_str().into());
-    let consumer = given(metadata.label(CONSUMER_LABEL));
+    let consumer = metadata.consumer();
     PodUse { key, resource_version, controller, consumer, requests, ended, lapses: lapses(&metadata) }
 }
 
@@ -56,6 +56,7 @@ fn lapses(metadata: &Metadata) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use framework_api::name::variable;
+    use framework_api::queue::CONSUMER_LABEL;
     use serde_json::{Value, json};
 
     use super::*;
@@ -79,6 +80,27 @@ mod tests {
         };
         assert_eq!(controller(owner(true)).as_deref(), Some("map"));
         assert_eq!([controller(owner(false)), controller(json!([]))], [None, None]);
+    }
+
+    #[test]
+    fn of_texts_and_labels_without_a_bound_little_is_kept() {
+        let long = "x".repeat(1_000_000);
+        let labels = json!({CONSUMER_LABEL: "job", "other": long, QUEUE_NAME_LABEL: "q"});
+        let owner = json!({"apiVersion": "v1", "kind": long, "name": long, "uid": long, "controller": true});
+        let pod = json!({"metadata": {"name": "a", "labels": labels, "ownerReferences": [owner]}});
+        let pod = decode::<PodUse>(pod.to_string().as_bytes()).unwrap().unwrap();
+        assert_eq!((pod.consumer.as_deref(), pod.controller.unwrap().len()), (Some("job"), 253));
+    }
+
+    #[test]
+    fn a_pod_with_more_containers_than_a_template_may_have_is_left_out() {
+        let of = |containers: usize| {
+            let spec = json!({"containers": vec![json!({}); containers]});
+            let pod = json!({"metadata": {"name": "a"}, "spec": spec}).to_string();
+            decode::<PodUse>(pod.as_bytes()).map(drop).map_err(|error| error.to_string())
+        };
+        assert_eq!(of(1_000), Ok(()));
+        assert!(of(1_001).unwrap_err().starts_with("more than 1000 containers"), "{:?}", of(1_001));
     }
 
     #[test]

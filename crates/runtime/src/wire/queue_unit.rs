@@ -55,7 +55,6 @@ fn unit_of(unit: UnitWire) -> UnitObject {
         },
     );
     let controller = metadata.controller().map(|owner| owner.uid.as_str().into());
-    let finalizers = metadata.finalizers.iter().flatten().collect();
     // We note on each unit that we make since when its job waits.
     let orphaned = metadata.enqueued().is_some() && controller.is_none() && consumer_uid.is_some();
     UnitObject {
@@ -69,7 +68,7 @@ fn unit_of(unit: UnitWire) -> UnitObject {
             held: metadata.held().and_then(held),
             orphaned,
         },
-        finalizers,
+        finalizers: metadata.finalizers,
         consumer,
         consumer_uid,
         queue: spec.queue.as_str().into(),

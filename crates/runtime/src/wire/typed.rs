@@ -9,10 +9,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
+use framework_api::pod_template::MAX_CONTAINERS;
 use framework_message::Key;
-use framework_queueing::JobNotes;
+use framework_queueing::{Finalizers, JobNotes};
 
 use super::meta::Owner;
 use super::time::time;
@@ -30,10 +32,22 @@ pub struct Metadata {
     #[serde(deserialize_with = "time")]
     pub deletion_timestamp: Option<Timestamp>,
     pub deletion_grace_period_seconds: Option<i64>,
-    pub labels: Option<BTreeMap<String, String>>,
-    pub finalizers: Option<Vec<String>>,
-    pub owner_references: Option<Vec<Owner>>,
+    #[serde(deserialize_with = "finalizers")]
+    pub finalizers: Finalizers,
+    #[serde(rename = "ownerReferences", deserialize_with = "controller")]
+    controller: Option<Owner>,
+    labels: Option<Labels>,
     annotations: Option<Annotations>,
+}
+
+/// The labels that are read; the others are not kept.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Labels {
+    #[serde(rename = "frameworkcontroller.microsoft.com/queue-name")]
+    queue_name: Option<String>,
+    #[serde(rename = "frameworkcontroller.microsoft.com/queue-consumer")]
+    consumer: Option<String>,
 }
 
 /// The annotations that are read; the others are not kept.
@@ -65,9 +79,14 @@ impl Metadata {
         self.creation_timestamp.unwrap_or(Timestamp::UNIX_EPOCH)
     }
 
-    /// The value of a label.
-    pub fn label(&self, name: &str) -> Option<&String> {
-        self.labels.as_ref()?.get(name)
+    /// The label that names a queue.
+    pub fn queue_name(&self) -> Option<Arc<str>> {
+        given(self.labels.as_ref()?.queue_name.as_ref())
+    }
+
+    /// The label that names the job of a Pod.
+    pub fn consumer(&self) -> Option<Arc<str>> {
+        given(self.labels.as_ref()?.consumer.as_ref())
     }
 
     /// Since when the job of a unit waits, as its creator wrote it.
@@ -94,8 +113,18 @@ impl Metadata {
 
     /// The owner that controls the object.
     pub fn controller(&self) -> Option<&Owner> {
-        self.owner_references.iter().flatten().find(|owner| owner.is_controller())
+        self.controller.as_ref()
     }
+}
+
+fn finalizers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Finalizers, D::Error> {
+    Ok(Option::<Vec<String>>::deserialize(deserializer)?.into_iter().flatten().collect())
+}
+
+/// Of all owners, the one that controls the object.
+fn controller<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Owner>, D::Error> {
+    let owners = Option::<Vec<Owner>>::deserialize(deserializer)?;
+    Ok(owners.into_iter().flatten().find(Owner::is_controller))
 }
 
 /// The fields of a condition that are read.
@@ -123,7 +152,9 @@ impl ConditionWire {
 #[serde(rename_all = "camelCase", default)]
 pub struct PodSpecWire {
     pub priority_class_name: Option<String>,
+    #[serde(deserialize_with = "containers")]
     containers: Option<Vec<ContainerWire>>,
+    #[serde(deserialize_with = "containers")]
     init_containers: Option<Vec<ContainerWire>>,
     overhead: Option<BTreeMap<String, Quantity>>,
     resources: Option<ResourcesWire>,
@@ -141,6 +172,18 @@ struct ContainerWire {
 struct ResourcesWire {
     requests: Option<BTreeMap<String, Quantity>>,
     limits: Option<BTreeMap<String, Quantity>>,
+}
+
+/// Reads a list of containers. Of more than a Framework's template may have, the requests are not known: each
+/// takes a thousand times its JSON once it is a container of Kubernetes' own type.
+fn containers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<ContainerWire>>, D::Error> {
+    let list = Option::<Vec<ContainerWire>>::deserialize(deserializer)?;
+    match &list {
+        Some(list) if list.len() > MAX_CONTAINERS => {
+            Err(D::Error::custom(format!("more than {MAX_CONTAINERS} containers")))
+        }
+        _ => Ok(list),
+    }
 }
 
 impl PodSpecWire {

@@ -119,6 +119,47 @@ fn a_change_of_a_job_that_concerns_no_unit_costs_none_of_its_units_a_look() {
     assert_eq!(unchanged, ["sweep-train"]);
 }
 
+#[test]
+fn a_change_of_a_pod_costs_no_waiting_unit_of_its_job_a_look() {
+    let (mut world, _) = until("resume train at 1");
+    let released = world.server.units[&key("sweep-train")].clone();
+    for name in ["x", "y"] {
+        let status = UnitStatus { phase: Some(Phase::Enqueued), ..UnitStatus::default() };
+        let unit = UnitObject { key: key(name), uid: name.into(), owner: None, status, ..released.clone() };
+        world.server.units.insert(key(name), unit);
+        world.server.changed(&key(name));
+    }
+    world.show();
+    world.settle();
+    let pod = PodUse {
+        key: key("train-0"),
+        resource_version: 4,
+        controller: Some("uid-train".into()),
+        consumer: None,
+        requests: cpu(1),
+        ended: false,
+        lapses: None,
+    };
+    world.controller.step(QueueEvent::Pod(Change::Applied(pod)));
+    let stale: Vec<&str> = world.controller.stale.units.iter().map(|unit| &*unit.name).collect();
+    assert_eq!(stale, ["sweep-train"]);
+}
+
+/// Who may write the status of units may store any time.
+#[test]
+fn a_unit_that_was_released_at_the_end_of_time_hurts_nobody() {
+    let (mut world, _) = until("resume train at 1");
+    let released = world.server.units[&key("sweep-train")].clone();
+    let status = UnitStatus { since: Some(Time::floor(Timestamp::MAX)), ..released.status.clone() };
+    let unit =
+        UnitObject { key: key("x"), uid: "x".into(), owner: None, consumer_uid: None, status, ..released };
+    world.server.units.insert(key("x"), unit);
+    world.server.changed(&key("x"));
+    world.show();
+    world.settle();
+    assert!(world.controller.unit_states[&key("x")].reserves.is_some(), "the job may have begun by it");
+}
+
 /// What `--cascade=orphan` leaves of a unit.
 fn orphan(world: &mut World, unit: &Key) {
     world.server.units.get_mut(unit).unwrap().notes.orphaned = true;

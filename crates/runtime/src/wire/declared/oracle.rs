@@ -103,7 +103,7 @@ fn typed(metadata: &Metadata, suspended: bool, jobs: Vec<(i64, Job)>, finished: 
         created: metadata.created(),
         notes: metadata.job_notes(),
         controller: metadata.part_of(),
-        queue: given(metadata.label(QUEUE_NAME_LABEL)),
+        queue: metadata.queue_name(),
         suspended,
         finished,
         deleting: metadata.deletion_timestamp.is_some(),

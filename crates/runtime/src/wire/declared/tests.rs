@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use framework_api::job_kind::built_in;
+use framework_api::queue::QUEUE_NAME_LABEL;
 
 use super::*;
 use crate::wire::decode;

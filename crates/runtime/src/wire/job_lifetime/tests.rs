@@ -1,7 +1,7 @@
 //! The fields that are read of TrainJobs and JobSets.
 
 use framework_api::job_kind::built_in;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 

@@ -6,9 +6,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use framework_sim::{Fault, Options, Rule, SimCluster, Verb, check};
+use framework_sim::{Cut, Fault, Options, Rule, SimCluster, Verb, check};
 
-use crate::simulation::controller::{Controller, MemberSetup, Setup};
+use crate::simulation::controller::{Controller, MemberSetup, Setup, member_of};
 use crate::simulation::life::calm;
 use crate::simulation::manifest::framework;
 use crate::simulation::walk::Manner;
@@ -67,6 +67,34 @@ async fn all_completed(cluster: &SimCluster) {
         user.list("frameworks").iter().all(|one| one["status"]["state"] == "Completed")
     };
     assert!(cluster.until(SECOND * 300, over).await, "not all Frameworks end");
+}
+
+/// A PUT creates a Lease that is not there, unless it names a UID: the replica would go on in a life that
+/// others have proved gone, and get no slots.
+#[test]
+fn a_replica_whose_lease_was_deleted_while_it_was_cut_off_joins_again() {
+    simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {
+        let (one, two) = (replica(&cluster, 1), replica(&cluster, 2));
+        shared(&cluster, &[&one, &two]).await;
+        let member = member_of(&two.name);
+        for plural in ["leases", "configmaps"] {
+            cluster.freeze_watches(&member, plural, SECOND * 400);
+        }
+        for client in [&member, &two.name] {
+            cluster.faults(|faults| faults.cut(client, Cut::Silent));
+        }
+        let gone =
+            |user: &framework_sim::User| user.get("leases", "frameworkcontroller-member-host-2").is_none();
+        assert!(cluster.until(SECOND * 390, gone).await, "the Lease of a replica that is gone stays");
+        // Its renewal arrives before it reads anything.
+        let reads = Rule::new(Fault::Delay(SECOND * 5)).verb(Verb::List).plural("leases").who(&member);
+        cluster.faults(|faults| faults.script(reads.times(4)));
+        for client in [&member, &two.name] {
+            cluster.faults(|faults| faults.mend(client));
+        }
+        shared(&cluster, &[&one, &two]).await;
+        check::at_quiescence(&cluster.history()).unwrap();
+    });
 }
 
 #[test]

@@ -182,6 +182,7 @@ impl Driver {
     fn lease_shown(&mut self, shown: Shown<Slim<Lease>>) {
         let (name, seen) = match shown {
             Shown::Present(Slim(lease)) => {
+                self.store.note(&lease.metadata);
                 let Some(seen) = lease::read(&lease) else { return };
                 let name = lease.metadata.name.unwrap_or_default();
                 if name == LEADER_LEASE {

@@ -3,6 +3,8 @@
 //! A write has exactly one end. A response settles it. A broken connection, an error of the server or a
 //! time-out leaves it unknown.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use framework_shard::event::Outcome;
@@ -12,6 +14,7 @@ use framework_shard::{Seen, Version};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, ListParams, ObjectList, PostParams, Preconditions};
 use kube::{Api, Resource};
 use serde::Serialize;
@@ -28,6 +31,8 @@ use crate::{lease, map};
 pub struct Store {
     pub leases: Api<Slim<Lease>>,
     pub maps: Api<Slim<ConfigMap>>,
+    /// The UID of each object, by its name, and the latest version that showed it.
+    uids: Arc<Mutex<BTreeMap<String, (Version, String)>>>,
     timeout: Duration,
 }
 
@@ -36,7 +41,20 @@ impl Store {
         Store {
             leases: Api::default_namespaced(client.clone()),
             maps: Api::default_namespaced(client.clone()),
+            uids: Arc::default(),
             timeout,
+        }
+    }
+
+    /// An object was shown.
+    pub fn note(&self, metadata: &ObjectMeta) {
+        let version = lease::version(metadata);
+        if let (Some(version), Some(name), Some(uid)) = (version, &metadata.name, &metadata.uid) {
+            let mut uids = self.uids.lock().unwrap_or_else(PoisonError::into_inner);
+            // A watch may be behind a reply.
+            if uids.get(name).is_none_or(|(known, _)| *known < version) {
+                uids.insert(name.clone(), (version, uid.clone()));
+            }
         }
     }
 
@@ -44,7 +62,10 @@ impl Store {
     pub async fn read_lease(&self, name: &str) -> Option<Seen<LeaseRecord>> {
         let found = self.list(&self.leases, name).await?;
         match found.items.first() {
-            Some(Slim(found)) => lease::read(found),
+            Some(Slim(found)) => {
+                self.note(&found.metadata);
+                lease::read(found)
+            }
             None => absent(&found),
         }
     }
@@ -78,7 +99,9 @@ impl Store {
         }
     }
 
-    /// Writes a Lease, if it has the version `base` still; without one, creates it.
+    /// Writes a Lease, if it has the version `base` still; without one, creates it. A PUT also creates a
+    /// Lease that is not there, whatever version it names, unless it names a UID: the life of a Lease that
+    /// was deleted would go on, though others may have proved it gone.
     pub async fn write_lease(
         &self,
         name: &str,
@@ -86,8 +109,12 @@ impl Store {
         record: &LeaseRecord,
         now: Timestamp,
     ) -> Outcome {
-        let written = Slim(lease::render(name, base, record, now));
-        self.write(&self.leases, name, base, &written).await
+        let mut lease = lease::render(name, base, record, now);
+        if base.is_some() {
+            let uids = self.uids.lock().unwrap_or_else(PoisonError::into_inner);
+            lease.metadata.uid = uids.get(name).map(|(_, uid)| uid.clone());
+        }
+        self.write(&self.leases, name, base, &Slim(lease)).await
     }
 
     /// Writes the map, if it has the version `base` still; without one, creates it.
@@ -119,7 +146,10 @@ impl Store {
             }
         };
         match timeout(self.timeout, writing).await {
-            Ok(Ok(written)) => lease::version(written.meta()).map_or(Outcome::Unknown, Outcome::Done),
+            Ok(Ok(written)) => {
+                self.note(written.meta());
+                lease::version(written.meta()).map_or(Outcome::Unknown, Outcome::Done)
+            }
             Ok(Err(kube::Error::Api(status))) if (400..500).contains(&status.code) => {
                 let reason = status.reason.as_str();
                 if status.code == 409 || status.code == 404 {

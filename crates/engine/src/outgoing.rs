@@ -184,8 +184,18 @@ impl Outgoing {
         }
     }
 
-    /// An earlier owner of the slot may have sent a create, which may land until that moment.
+    /// An earlier owner of the slot may have sent a create, which may land until that moment. One that was
+    /// answered has made its object, and no other one can.
     pub fn inherit(&mut self, action: &Action, until: Duration, objects: &mut Objects) {
+        let known = match action {
+            Action::CreateConfigMap { instance } => objects.config_map_create.as_ref().zip(Some(instance)),
+            Action::CreatePod { name, instance, .. } => objects.pod_creates.get(name).zip(Some(instance)),
+            _ => None,
+        };
+        let is_made = |create: &Create| matches!(create.outcome, Outcome::Acknowledged { .. });
+        if known.is_some_and(|(create, instance)| create.instance == *instance && is_made(create)) {
+            return;
+        }
         self.sent(action, objects);
         let pod = match action {
             Action::CreatePod { name, .. } => Some(name.clone()),

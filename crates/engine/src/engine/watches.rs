@@ -119,6 +119,7 @@ impl Engine {
         let is_newer = order != VersionOrder::NotNewer;
         let Some(entry) = self.cache.get_mut(&key) else { return };
         let (mut reports, mut lines, mut before) = (Vec::new(), Vec::new(), None);
+        let mut was_unread = false;
         match (order, &mut entry.state) {
             (VersionOrder::NotNewer, Some(state)) if source == Source::Watch && state.uid == object.uid => {
                 state.list_number = list_number;
@@ -130,6 +131,7 @@ impl Engine {
             (VersionOrder::Newer, Some(state)) => {
                 state.list_number = state.list_number.max(list_number);
                 before = state.status().cloned();
+                was_unread = state.persisted.is_none();
                 reports = state.advance(object, source, &self.policy);
                 expectations::prune(&mut entry.known.objects, state.status().map(|status| &**status));
                 match source {
@@ -147,6 +149,10 @@ impl Engine {
                 entry.state.insert(FrameworkState::open(object, slot, list_number)).event(now.steady);
                 self.inherit(now, &key);
             }
+        }
+        if was_unread {
+            // Its status was not known when its slot was granted.
+            self.inherit(now, &key);
         }
         if let Some(before) = before {
             self.status_replaced(&key, &before);

@@ -14,7 +14,7 @@ use framework_message::{Change, Key};
 
 impl Cluster {
     /// Makes the stored Framework unreadable.
-    fn spoil(&mut self, name: &str, reason: &str) {
+    pub(super) fn spoil(&mut self, name: &str, reason: &str) {
         let version = self.version();
         let object = self.frameworks.get_mut(name).unwrap();
         let conditions = match &object.content {

@@ -7,7 +7,7 @@ use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_core::Policy;
 use framework_core::observed::Admission;
 use framework_core::snapshot::Trigger;
-use framework_message::{Key, Ownership, Selection, Slot, Slots};
+use framework_message::{Change, Key, Ownership, Selection, Slot, Slots};
 
 use super::cluster::{Cluster, generous, policy, relist};
 use crate::engine::Engine;
@@ -201,6 +201,32 @@ fn creates_of_an_earlier_owner_are_waited_for_before_they_are_sent_again() {
     assert_eq!(cluster.state("new"), State::AttemptPreparing, "its creates are permitted by a new status");
     cluster.live(SECOND * 30);
     assert_eq!(cluster.state("job"), State::AttemptPreparing, "{:?}", cluster.log);
+    assert_eq!(cluster.count("create job-w-0"), 1, "{:?}", cluster.log);
+}
+
+#[test]
+fn a_framework_that_is_readable_again_within_the_hold_waits_for_creates() {
+    let mut cluster = Cluster::new(policy());
+    cluster.creating("job", 1);
+    let readable = cluster.frameworks["job"].content.clone();
+    let (ownership, slots) = (Ownership::none(), Slots::ALL);
+    cluster.open.clear();
+    let engine = Engine::new(generous(), std::sync::Arc::new(policy()));
+    cluster.engine = engine.with_ownership(ownership.clone()).without_slots();
+    cluster.spoil("job", "odd");
+    cluster.log.clear();
+    let until = cluster.now + SECOND * 30;
+    cluster.step(Event::Hold { slots, until });
+    grant(&mut cluster, &ownership, slots, 1);
+    let resource_version = cluster.version();
+    let object = cluster.frameworks.get_mut("job").unwrap();
+    (object.resource_version, object.content) = (resource_version, readable);
+    let repaired = object.clone();
+    cluster.watch.push_back(Event::Framework(Change::Applied(repaired)));
+    cluster.deliver();
+    cluster.live(SECOND * 10);
+    assert_eq!(cluster.count("create job-w-0"), 0, "{:?}", cluster.log);
+    cluster.live(SECOND * 30);
     assert_eq!(cluster.count("create job-w-0"), 1, "{:?}", cluster.log);
 }
 

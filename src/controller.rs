@@ -23,6 +23,7 @@ use framework_runtime::traces;
 use futures::FutureExt;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 use crate::settings::Settings;
@@ -132,9 +133,9 @@ impl Controller {
             Ok(())
         };
         // One heartbeat runs here, on the thread of the loop, and one on a worker of the runtime.
-        let mut hearts = JoinSet::new();
-        hearts.spawn(stall::beat(Arc::clone(&metrics), Threads::Workers));
-        let heart = stall::beat(Arc::clone(&metrics), Threads::Loop);
+        let (begin, mut hearts) = (Instant::now(), JoinSet::new());
+        hearts.spawn(stall::beat(Arc::clone(&metrics), Threads::Workers, begin));
+        let heart = stall::beat(Arc::clone(&metrics), Threads::Loop, begin);
         tokio::select! {
             biased;
             worked = working => worked,

@@ -22,7 +22,7 @@ fn series(metrics: &Metrics, name: &str) -> f64 {
 fn a_worker_that_does_not_yield_shows() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build();
     let (runtime, metrics) = (runtime.expect("a runtime starts"), Metrics::new());
-    runtime.spawn(beat(Arc::clone(&metrics), Threads::Workers));
+    runtime.spawn(beat(Arc::clone(&metrics), Threads::Workers, tokio::time::Instant::now()));
     let deadline = Instant::now() + PATIENCE;
     while series(&metrics, "stall_seconds_count") < 1.0 {
         assert!(Instant::now() < deadline, "the heart does not beat");

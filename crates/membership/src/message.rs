@@ -51,7 +51,7 @@ pub enum Notice {
     Hold(Slots, Duration),
     /// These slots are owned, and acted for from now on.
     Begin(Slots),
-    /// The right to act is proved again after it had ended.
+    /// The right to act is proved again after it had ended, or when it was about to.
     Regained,
     /// Nothing new is to be begun for these slots, and nothing of them lost.
     Drain {

@@ -59,6 +59,15 @@ const SHOWN: usize = 256;
 /// The end of a request, with the life that sent it.
 type Answered = (u64, Vec<Ended>);
 
+/// Why a member has ended.
+#[derive(PartialEq)]
+enum End {
+    /// Everything is handed over, or no other life would do better.
+    Over,
+    /// The controller takes no notices.
+    Deaf,
+}
+
 /// The last report, and the names that reports need.
 #[derive(Default)]
 struct Reported {
@@ -85,9 +94,9 @@ struct Driver {
     labelled: bool,
     accompanied: bool,
     reported: Reported,
-    over: bool,
-    /// The controller does not take notices.
-    deaf: bool,
+    end: Option<End>,
+    /// The member was stepped since the last tick was set.
+    stepped: bool,
 }
 
 /// Runs until the member has handed everything over, or the controller is gone. Returns whether that was so:
@@ -119,14 +128,14 @@ pub async fn run(parts: Parts) -> bool {
                 None => return true,
             },
         }
-        if driver.over {
-            return !driver.deaf;
+        if driver.end.is_some() {
+            return driver.end == Some(End::Over);
         }
     }
     driver.step(Event::Labelled(driver.labelled));
     let mut ticks = interval(driver.parts.policy.interval / 8);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    while !driver.over {
+    while driver.end.is_none() {
         tokio::select! {
             biased;
             _ = ticks.tick() => driver.step(Event::Tick),
@@ -151,8 +160,12 @@ pub async fn run(parts: Parts) -> bool {
                 let _ = query.send(driver.member.view((driver.parts.clock)()));
             }
         }
+        if std::mem::take(&mut driver.stepped) {
+            // Any step does what a tick does.
+            ticks.reset();
+        }
     }
-    !driver.deaf
+    driver.end == Some(End::Over)
 }
 
 impl Driver {
@@ -174,8 +187,8 @@ impl Driver {
             labelled: false,
             accompanied: false,
             reported: Reported::default(),
-            over: false,
-            deaf: false,
+            end: None,
+            stepped: false,
         }
     }
 
@@ -242,7 +255,7 @@ impl Driver {
                     // Watches that began at later versions show nothing: no other life would do better.
                     Slot::all().for_each(|slot| self.parts.ownership.disown(slot));
                     self.notify(Notice::StoreWentBack { seen: known, found });
-                    self.over = true;
+                    self.end.get_or_insert(End::Over);
                 }
             }
         }
@@ -258,6 +271,7 @@ impl Driver {
     }
 
     fn step(&mut self, event: Event) {
+        self.stepped = true;
         let mut again = vec![event];
         while let Some(event) = again.pop() {
             let now = (self.parts.clock)();
@@ -300,7 +314,8 @@ impl Driver {
             | Effect::PutMap { .. }
             | Effect::ReadMap => {
                 let (store, life) = (self.store.clone(), self.life);
-                let before = self.map.as_ref().and_then(|map| map.value.clone());
+                let known_map = self.map.as_ref().filter(|_| matches!(effect, Effect::PutMap { .. }));
+                let before = known_map.and_then(|map| map.value.clone());
                 let own = self.me.lease().to_owned();
                 let known = match &effect {
                     Effect::ReadLease(name) => self.leases.get(name).map(|seen| seen.version),
@@ -343,7 +358,7 @@ impl Driver {
             }
             Effect::Exit => {
                 info!(incarnation = %self.me, "all slots are handed over");
-                self.over = true;
+                self.end.get_or_insert(End::Over);
                 self.notify(Notice::Exit);
             }
             Effect::Rejoin => {}
@@ -358,7 +373,8 @@ impl Driver {
             info!(slots = begins.iter().count(), "slots are owned: acting for them");
             self.notify(Notice::Begin(begins));
         }
-        if now.boot >= self.until {
+        // The controller may have found it at its end since this step began.
+        if now.boot + self.parts.policy.interval >= self.until {
             self.notify(Notice::Regained);
         }
         self.until = until;
@@ -369,7 +385,7 @@ impl Driver {
         if let Err(TrySendError::Full(_)) = self.parts.notices.try_send(notice) {
             error!("the channel to the controller is full: this replica gives up its slots");
             Slot::all().for_each(|slot| self.parts.ownership.disown(slot));
-            (self.deaf, self.over) = (true, true);
+            self.end = Some(End::Deaf);
         }
     }
 }

@@ -1,34 +1,73 @@
 //! Leases and ConfigMaps with the fields that a member needs.
 //!
 //! The API server stores times that our types do not hold, such as the year 9999 in `renewTime` or in
-//! `managedFields`. One such Lease must not hide all others in a LIST.
+//! `managedFields`. One such Lease must not hide all others in a LIST. A member also sees the Leases of all
+//! others, several a second.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Resource;
 use kube::core::ObjectMeta;
-use serde::de::{DeserializeOwned, Deserializer, Error};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// An object without the fields that nobody reads.
 #[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
 pub struct Slim<K>(pub K);
 
-const METADATA: [&str; 6] = ["name", "namespace", "uid", "resourceVersion", "labels", "annotations"];
-const TIMES: [&str; 2] = ["renewTime", "acquireTime"];
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Metadata {
+    name: Option<String>,
+    namespace: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    annotations: Option<BTreeMap<String, String>>,
+}
 
-impl<'de, K: DeserializeOwned> Deserialize<'de> for Slim<K> {
+impl From<Metadata> for ObjectMeta {
+    fn from(read: Metadata) -> Self {
+        let Metadata { name, namespace, uid, resource_version, annotations } = read;
+        ObjectMeta { name, namespace, uid, resource_version, annotations, ..ObjectMeta::default() }
+    }
+}
+
+impl<'de> Deserialize<'de> for Slim<Lease> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut object = Value::deserialize(deserializer)?;
-        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.retain(|field, _| METADATA.contains(&field.as_str()));
+        #[derive(Deserialize)]
+        struct Fields {
+            #[serde(default)]
+            metadata: Metadata,
+            spec: Option<Spec>,
         }
-        if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
-            spec.retain(|field, _| !TIMES.contains(&field.as_str()));
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Spec {
+            holder_identity: Option<String>,
+            lease_duration_seconds: Option<i32>,
+            lease_transitions: Option<i32>,
         }
-        serde_json::from_value(object).map(Slim).map_err(D::Error::custom)
+        let Fields { metadata, spec } = Fields::deserialize(deserializer)?;
+        let spec = spec.map(|Spec { holder_identity, lease_duration_seconds, lease_transitions }| {
+            LeaseSpec { holder_identity, lease_duration_seconds, lease_transitions, ..LeaseSpec::default() }
+        });
+        Ok(Slim(Lease { metadata: metadata.into(), spec }))
+    }
+}
+
+impl<'de> Deserialize<'de> for Slim<ConfigMap> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Fields {
+            #[serde(default)]
+            metadata: Metadata,
+            data: Option<BTreeMap<String, String>>,
+        }
+        let Fields { metadata, data } = Fields::deserialize(deserializer)?;
+        Ok(Slim(ConfigMap { metadata: metadata.into(), data, ..ConfigMap::default() }))
     }
 }
 
@@ -63,7 +102,6 @@ impl<K: Resource<DynamicType = ()>> Resource for Slim<K> {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::coordination::v1::Lease;
     use kube::core::ObjectList;
     use serde_json::json;
 

@@ -244,10 +244,10 @@ impl Controller {
         let Some(shares) = &mut self.shares else { return };
         let now = self.clock.now();
         let events = shares.take_in(now, notice);
+        let share = shares.of_budget();
         self.went_back = self.went_back.or(shares.went_back());
         events.into_iter().for_each(|event| self.share(now, event));
-        let Some(shares) = &self.shares else { return };
-        self.engine.set_share(now, shares.of_budget());
+        self.engine.set_share(now, share);
     }
 
     /// Slots come or go, for the engine and for the queues.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::metrics::Metrics;
 
@@ -17,11 +17,13 @@ pub use crate::metrics::Threads;
 /// time of an idle replica.
 pub const BEAT: Duration = Duration::from_millis(200);
 
-/// Beats until the program ends, on the threads on which it is polled, which `threads` names.
-pub async fn beat(metrics: Arc<Metrics>, threads: Threads) {
+/// Beats until the program ends, on the threads on which it is polled, which `threads` names. Hearts that
+/// begin at the same time wake one thread together.
+pub async fn beat(metrics: Arc<Metrics>, threads: Threads, begin: Instant) {
+    let mut beats = interval_at(begin + BEAT, BEAT);
+    beats.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
-        let due = Instant::now() + BEAT;
-        sleep_until(due).await;
+        let due = beats.tick().await;
         metrics.stalled(threads, Instant::now().saturating_duration_since(due));
     }
 }
@@ -47,7 +49,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn threads_that_yield_are_never_late() {
         let metrics = Metrics::new();
-        let beating = beat(Arc::clone(&metrics), Threads::Workers);
+        let beating = beat(Arc::clone(&metrics), Threads::Workers, Instant::now());
         let _ = tokio::time::timeout(60 * SECOND, beating).await;
         assert!(series(&metrics, COUNT) > 250.0);
         // Tokio's time has milliseconds.

@@ -73,6 +73,30 @@ impl Dispatch {
         Some(taken)
     }
 
+    /// Ends the turn of a namespace that has as much on its way as it may while others wait: the API server
+    /// may answer its requests slowly. If all have, none is stopped.
+    pub fn let_others_pass(&mut self, is_full: impl Fn(&str) -> bool) {
+        if self.light.len() + self.heavy.len() < 2 {
+            return;
+        }
+        let is_full = |group: &Rotation<Arc<str>>| group.head().is_none_or(|namespace| is_full(namespace));
+        for group in [&mut self.light, &mut self.heavy] {
+            for _ in 1..group.len() {
+                if !is_full(group) {
+                    break;
+                }
+                group.pass();
+            }
+        }
+        if self.light.is_empty() || self.heavy.is_empty() {
+            return;
+        }
+        let full = (is_full(&self.light), is_full(&self.heavy));
+        if full.0 != full.1 {
+            self.heavy_is_next = full.0;
+        }
+    }
+
     /// The part of the budget that pays for the next request.
     pub fn part(&self) -> Part {
         // A light namespace, or a heavy one that a light one has let pass.

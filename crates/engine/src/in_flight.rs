@@ -60,11 +60,12 @@ impl Purpose {
     }
 }
 
-/// The requests in flight, by ticket, and their number for each slot.
+/// The requests in flight, by ticket, and their number for each slot and each namespace.
 #[derive(Debug, Default)]
 pub struct InFlight {
     sent: BTreeMap<Ticket, Sent>,
     slots: BTreeMap<Slot, usize>,
+    namespaces: BTreeMap<Arc<str>, usize>,
     tickets: u64,
 }
 
@@ -78,18 +79,15 @@ impl InFlight {
     /// A request is sent.
     pub fn begin(&mut self, ticket: Ticket, sent: Sent) {
         *self.slots.entry(sent.slot).or_default() += 1;
+        *self.namespaces.entry(Arc::clone(&sent.key.namespace)).or_default() += 1;
         self.sent.insert(ticket, sent);
     }
 
     /// A request has ended.
     pub fn end(&mut self, ticket: Ticket) -> Option<Sent> {
         let sent = self.sent.remove(&ticket)?;
-        if let Some(count) = self.slots.get_mut(&sent.slot) {
-            *count -= 1;
-            if *count == 0 {
-                self.slots.remove(&sent.slot);
-            }
-        }
+        one_less(&mut self.slots, &sent.slot);
+        one_less(&mut self.namespaces, &sent.key.namespace);
         Some(sent)
     }
 
@@ -107,6 +105,20 @@ impl InFlight {
     pub fn of_slot(&self, slot: Slot) -> usize {
         self.slots.get(&slot).copied().unwrap_or_default()
     }
+
+    /// The number of requests in flight for Frameworks of a namespace.
+    pub fn of_namespace(&self, namespace: &str) -> usize {
+        self.namespaces.get(namespace).copied().unwrap_or_default()
+    }
+}
+
+fn one_less<K: Ord>(counts: &mut BTreeMap<K, usize>, of: &K) {
+    if let Some(count) = counts.get_mut(of) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(of);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -114,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_counted_by_the_slot_of_their_framework() {
+    fn requests_are_counted_by_slot_and_namespace_of_their_framework() {
         let mut in_flight = InFlight::default();
         let mut send = |slot| {
             let ticket = in_flight.ticket();
@@ -128,5 +140,6 @@ mod tests {
         assert_eq!(in_flight.sent_at(tickets[2]), Some(Duration::from_secs(5)));
         assert!(in_flight.end(tickets[0]).is_some() && in_flight.end(tickets[0]).is_none());
         assert_eq!((in_flight.of_slot(Slot(3)), in_flight.len()), (1, 2));
+        assert_eq!((in_flight.of_namespace("ns"), in_flight.of_namespace("other")), (2, 0));
     }
 }

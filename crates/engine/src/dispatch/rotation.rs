@@ -44,6 +44,14 @@ impl<T: Clone + Ord> Rotation<T> {
         Some(member)
     }
 
+    /// Ends the turn of the member at the head: all others go before it.
+    pub fn pass(&mut self) {
+        self.turn = None;
+        if let Some(member) = self.order.pop_front() {
+            self.order.push_back(member);
+        }
+    }
+
     /// The member whose turn it is.
     pub fn head(&self) -> Option<&T> {
         self.order.front()

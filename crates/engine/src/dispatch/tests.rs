@@ -3,6 +3,7 @@
 use super::recent::MEMORY;
 use super::rotation::TURN;
 use super::*;
+use std::collections::BTreeSet;
 
 fn key(name: &str) -> Key {
     Key::new("ns", name)
@@ -178,6 +179,53 @@ fn the_kept_budget_is_there_for_a_light_namespace() {
     assert_eq!(&*dispatch.take().unwrap().1.namespace, "few");
     dispatch.offer(Class::Record, &Key::new("many", "large"));
     assert_eq!(dispatch.part(), Part::Upper, "from now on it is kept from records, too");
+}
+
+/// Lets a namespace without much on its way go next. Returns the namespace that does.
+fn next(dispatch: &mut Dispatch, full: &[&str]) -> String {
+    dispatch.let_others_pass(|namespace| full.contains(&namespace));
+    let (class, key) = dispatch.take().unwrap();
+    dispatch.offer(class, &key);
+    key.namespace.to_string()
+}
+
+#[test]
+fn a_namespace_with_much_on_its_way_lets_others_pass() {
+    let mut dispatch = Dispatch::default();
+    for namespace in ["a", "b", "c"] {
+        dispatch.offer(Class::Create, &Key::new(namespace, "large"));
+    }
+    assert_eq!(next(&mut dispatch, &[]), "a");
+    assert_eq!(next(&mut dispatch, &["a"]), "b", "though the turn of a lasts");
+    assert_eq!(next(&mut dispatch, &["a", "b"]), "c");
+    let all: BTreeSet<String> = (0..3).map(|_| next(&mut dispatch, &["a", "b", "c"])).collect();
+    assert_eq!(all.len(), 3, "none is stopped");
+    let mut alone = Dispatch::default();
+    alone.offer(Class::Create, &Key::new("a", "large"));
+    assert_eq!(next(&mut alone, &["a"]), "a");
+}
+
+#[test]
+fn a_light_namespace_waits_for_no_heavy_one_though_several_want_all() {
+    let mut dispatch = Dispatch::default();
+    for namespace in ["many", "more"] {
+        (0..500).for_each(|n| dispatch.offer(Class::Record, &Key::new(namespace, &n.to_string())));
+    }
+    served(&mut dispatch, 500);
+    for _ in 0..20 {
+        dispatch.let_others_pass(|_| false);
+        assert_eq!(dispatch.part(), Part::Upper, "the rest is kept");
+        served(&mut dispatch, 1);
+        dispatch.offer(Class::Create, &Key::new("few", "own"));
+        dispatch.let_others_pass(|_| false);
+        assert_eq!(&*dispatch.take().unwrap().1.namespace, "few");
+        // It has half on its way, and the heavy ones have less.
+        dispatch.offer(Class::Create, &Key::new("few", "own"));
+        dispatch.let_others_pass(|namespace| namespace == "few");
+        assert_ne!(&*dispatch.take().unwrap().1.namespace, "few");
+        dispatch.let_others_pass(|_| false);
+        assert_eq!(&*dispatch.take().unwrap().1.namespace, "few");
+    }
 }
 
 #[test]

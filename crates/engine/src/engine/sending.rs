@@ -6,7 +6,7 @@ use framework_api::Time;
 use framework_core::{Action, Defect, Policy, first_attempt};
 use jiff::Timestamp;
 
-use super::Engine;
+use super::{Engine, Sending};
 use crate::budget::Part;
 use crate::cache::Entry;
 use crate::dispatch::Class;
@@ -26,7 +26,14 @@ impl Engine {
             self.clock.probe.send(ticket, now.steady);
             self.effects.push(Effect::Send { ticket, request: Request::AskTime, leave_by: None });
         }
-        while !self.sending.dispatch.is_empty() && self.sending.budget.take(now.steady, self.sending.part()) {
+        while !self.sending.dispatch.is_empty() {
+            let Sending { dispatch, budget, in_flight, .. } = &mut self.sending;
+            let half = budget.limit().div_ceil(2);
+            dispatch.let_others_pass(|namespace| in_flight.of_namespace(namespace) >= half);
+            let part = self.sending.part();
+            if !self.sending.budget.take(now.steady, part) {
+                return;
+            }
             if !self.send_next(now) {
                 self.sending.budget.give_back();
             }

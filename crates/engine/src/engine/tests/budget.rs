@@ -153,6 +153,37 @@ fn forty_frameworks_patched_all_the_time_hardly_delay_another_tenant() {
     assert!(beside <= alone * 2, "{alone:?} alone, {beside:?} beside");
 }
 
+/// The API server answers the creates of one tenant slowly, for example because of a webhook for its Pods.
+#[test]
+fn a_tenant_that_is_answered_slowly_lets_another_one_pass() {
+    let settings = EngineSettings { min_in_flight: 8, max_in_flight: 8, ..generous() };
+    let mut cluster = Cluster::with(policy(), settings);
+    let serve_others = |cluster: &mut Cluster| {
+        for _ in 0..20 {
+            cluster.pass(Duration::from_millis(50));
+            let quick = cluster.waiting().into_iter().filter(|words| !words.starts_with("create slow"));
+            quick.collect::<Vec<_>>().iter().for_each(|words| cluster.serve(words));
+            cluster.deliver();
+        }
+    };
+    for index in 0..20 {
+        cluster.create_framework(&format!("slow{index}"), 20);
+    }
+    cluster.deliver();
+    serve_others(&mut cluster);
+    assert_eq!(cluster.open.len(), 8, "all that may be in flight: {:?}", cluster.waiting());
+    cluster.create_framework("tenant2-0", 1);
+    cluster.deliver();
+    let mut answers = 0;
+    while !cluster.pods.contains_key("tenant2-0-w-0") {
+        serve_others(&mut cluster);
+        cluster.serve("create slow");
+        answers += 1;
+    }
+    // One for each request that it sends after a pause.
+    assert!(answers <= 4, "after {answers} of the slow answers");
+}
+
 #[test]
 fn no_more_is_sent_than_the_budget_allows() {
     let settings = EngineSettings { qps: 50.0, burst: 20, ..generous() };

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::queue::furnish;
 use crate::replicas::{replica_with, shared};
-use crate::simulation::controller::Setup;
+use crate::simulation::controller::{Controller, Setup};
 use crate::simulation::life::calm;
 use crate::simulation::manifest::{SLOT, framework};
 use crate::simulation::{SECOND, pass, simulate, slots};
@@ -261,18 +261,23 @@ fn a_new_framework_gets_its_label_at_once_beside_those_of_another_replica() {
     });
 }
 
-/// 300 Frameworks come at once, at 40 requests a second of which labels may take a quarter.
+/// Starts two replicas. Then 300 Frameworks come at once, at 40 requests a second of which labels may take a
+/// quarter.
+async fn crowded(cluster: &SimCluster) -> [Controller; 2] {
+    let mut setup = Setup::default();
+    setup.settings.qps = 40.0;
+    let replicas = [1, 2].map(|number| replica_with(cluster, number, setup.clone()));
+    shared(cluster, &replicas.each_ref()).await;
+    for index in 0..300 {
+        framework(&format!("f{index}")).role("w", 1).execution("Create").create(&cluster.user());
+    }
+    replicas
+}
+
 #[test]
 fn two_replicas_set_no_more_labels_a_second_than_one_may() {
     simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {
-        let user = cluster.user();
-        let mut setup = Setup::default();
-        setup.settings.qps = 40.0;
-        let (one, two) = (replica_with(&cluster, 1, setup.clone()), replica_with(&cluster, 2, setup));
-        shared(&cluster, &[&one, &two]).await;
-        for index in 0..300 {
-            framework(&format!("f{index}")).role("w", 1).execution("Create").create(&user);
-        }
+        let _replicas = crowded(&cluster).await;
         assert!(cluster.until(SECOND * 90, are_right).await, "not all have their label");
         let history = cluster.history();
         let is_label =
@@ -290,18 +295,11 @@ fn two_replicas_set_no_more_labels_a_second_than_one_may() {
     });
 }
 
-/// At 40 requests a second, the labels of one namespace take half a minute.
+/// The labels of one namespace take half a minute.
 #[test]
 fn frameworks_without_a_label_in_one_namespace_delay_no_other() {
     simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {
-        let user = cluster.user();
-        let mut setup = Setup::default();
-        setup.settings.qps = 40.0;
-        let (one, two) = (replica_with(&cluster, 1, setup.clone()), replica_with(&cluster, 2, setup));
-        shared(&cluster, &[&one, &two]).await;
-        for index in 0..300 {
-            framework(&format!("f{index}")).role("w", 1).execution("Create").create(&user);
-        }
+        let (user, _replicas) = (cluster.user(), crowded(&cluster).await);
         pass(SECOND).await;
         let others = ["aa", "zz"].map(|namespace| user.within(namespace));
         others.iter().for_each(|other| framework("f").role("w", 1).execution("Create").create(other));

@@ -145,7 +145,7 @@ fn a_change_of_a_pod_costs_no_waiting_unit_of_its_job_a_look() {
     assert_eq!(stale, ["sweep-train"]);
 }
 
-/// Who may write the status of units may store any time.
+/// A user with the permission to write the status of units may store any time.
 #[test]
 fn a_unit_that_was_released_at_the_end_of_time_hurts_nobody() {
     let (mut world, _) = until("resume train at 1");

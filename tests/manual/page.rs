@@ -30,8 +30,8 @@ pub enum Note {
     Says(String),
     /// `not run: reason`
     NotRun(String),
-    /// `held by: file [test]`
-    HeldBy {
+    /// `tested by: file [test]`
+    TestedBy {
         /// A file with tests.
         file: String,
         /// The test that does the steps of the block; none if the file reads the page and runs its blocks.
@@ -98,10 +98,10 @@ fn note(text: &str) -> Result<Note, String> {
         "refused" => Note::Refused(value),
         "says" => Note::Says(value),
         "not run" => Note::NotRun(value),
-        "held by" => {
+        "tested by" => {
             let (file, test) =
                 value.split_once(' ').map_or((&*value, None), |(file, test)| (file, Some(test)));
-            Note::HeldBy { file: file.to_owned(), test: test.map(str::to_owned) }
+            Note::TestedBy { file: file.to_owned(), test: test.map(str::to_owned) }
         }
         "framework" => Note::Framework(value),
         "pods" => Note::Pods { role: None, fate: fate(&value)? },
@@ -139,7 +139,7 @@ fn fate(text: &str) -> Result<Vec<(String, String)>, String> {
 impl Block {
     /// Why it is not run, if it is not.
     pub fn spared(&self) -> Option<&Note> {
-        self.notes.iter().find(|note| matches!(note, Note::NotRun(_) | Note::HeldBy { .. }))
+        self.notes.iter().find(|note| matches!(note, Note::NotRun(_) | Note::TestedBy { .. }))
     }
 
     /// The state that its Framework must reach.

@@ -20,8 +20,8 @@
 //! | `<!-- pods worker: exit-code=200, run-duration=1s -->` | the fate of a TaskRole's Pods; `pods:` of all |
 //! | `<!-- says: words -->` | the commands print these words |
 //! | `<!-- framework: name -->` | patch and `ends` are about this one instead of the last shown |
-//! | `<!-- held by: tests/file.rs -->` | that file reads this page, and runs its blocks |
-//! | `<!-- held by: tests/file.rs test_name -->` | that test of the file does the steps of the block |
+//! | `<!-- tested by: tests/file.rs -->` | that file reads this page, and runs its blocks |
+//! | `<!-- tested by: tests/file.rs test_name -->` | that test of the file does the steps of the block |
 //! | `<!-- not run: reason -->` | the block is not run at all |
 //!
 //! `crates/testcluster/src/lib.rs` lists the keys of `pods`; without it Pods run until they are deleted.
@@ -185,7 +185,7 @@ fn a_framework_or_patch_that_claims_nothing_is_noticed() {
     let patch = "```json\n[{\"op\": \"remove\", \"path\": \"/spec/taskRoles/1\"}]\n```\n";
     assert!(problem(HELLO).starts_with("1: what does this Framework come to?"));
     assert!(problem(patch).starts_with("1: what does this patch lead to?"));
-    for claim in ["ends: Gone", "refused: no", "not run: for a reason", "held by: tests/repo/tidy.rs"] {
+    for claim in ["ends: Gone", "refused: no", "not run: for a reason", "tested by: tests/repo/tidy.rs"] {
         assert!(blocks(&format!("<!-- {claim} -->\n\n{HELLO}<!-- {claim} -->\n{patch}")).is_ok(), "{claim}");
     }
     let far = format!("<!-- ends: Gone -->\nwords in between\n{HELLO}");

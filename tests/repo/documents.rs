@@ -46,7 +46,7 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
 /// The names that a document gives for the test of an invariant and that are neither a path nor a test.
 fn missing(document: &str, tests: &BTreeSet<String>) -> Vec<String> {
     let mut missing = Vec::new();
-    for cell in column(document, "held by") {
+    for cell in column(document, "tested by") {
         if quoted(cell).next().is_none() {
             missing.push(format!("no test is named in: {cell}"));
         }
@@ -71,17 +71,17 @@ fn tests() -> BTreeSet<String> {
 }
 
 #[test]
-fn each_invariant_is_held_by_a_test_that_exists() {
+fn each_invariant_is_tested_by_a_test_that_exists() {
     let document = read(&root().join("docs/architecture.md"));
-    assert!(column(&document, "held by").len() >= 10, "the tables were not found");
+    assert!(column(&document, "tested by").len() >= 10, "the tables were not found");
     let manual = read(&root().join("docs/manual/guarantees.md"));
-    assert!(column(&manual, "held by").len() >= 4, "the table of the guarantees was not found");
+    assert!(column(&manual, "tested by").len() >= 4, "the table of the guarantees was not found");
     let queue = read(&root().join("docs/queue-scheduling.md"));
-    assert!(column(&queue, "held by").len() >= 6, "the table of the queue was not found");
+    assert!(column(&queue, "tested by").len() >= 6, "the table of the queue was not found");
     let security = read(&root().join("docs/security.md"));
-    assert!(column(&security, "held by").len() >= 10, "the tables of threats were not found");
+    assert!(column(&security, "tested by").len() >= 10, "the tables of threats were not found");
     let sharding = read(&root().join("docs/sharding.md"));
-    assert!(column(&sharding, "held by").len() >= 6, "the table of assumptions was not found");
+    assert!(column(&sharding, "tested by").len() >= 6, "the table of assumptions was not found");
     let documents = [document, manual, queue, security, sharding].join("\n");
     assert_eq!(missing(&documents, &tests()), Vec::<String>::new());
 }
@@ -89,7 +89,7 @@ fn each_invariant_is_held_by_a_test_that_exists() {
 #[test]
 fn each_threat_links_to_the_file_of_its_test() {
     let document = read(&root().join("docs/security.md"));
-    for cell in column(&document, "held by") {
+    for cell in column(&document, "tested by") {
         for (name, rest) in cell.split("[`").skip(1).filter_map(|link| link.split_once("`](../")) {
             let (path, _) = rest.split_once(')').expect("the link ends");
             let text = read(&root().join(path));
@@ -105,19 +105,19 @@ fn each_threat_links_to_the_file_of_its_test() {
 #[test]
 fn a_test_that_does_not_exist_is_noticed() {
     let document =
-        "| rule | held by |\n|---|---|\n| x | `no_such_test`, `tests/repo/documents.rs` |\n| y | trust |\n";
+        "| rule | tested by |\n|---|---|\n| x | `no_such_test`, `tests/repo/documents.rs` |\n| y | trust |\n";
     let missing = missing(document, &tests());
     assert_eq!(missing, ["no_such_test", "no test is named in: trust"]);
 }
 
-/// The notes `held by: file [test]` of a page, which say where a block of it is run.
-fn holders(page: &str) -> impl Iterator<Item = &str> {
-    page.lines().filter_map(|line| line.trim().strip_prefix("<!-- held by: ")?.strip_suffix(" -->"))
+/// The notes `tested by: file [test]` of a page, which say where a block of it is run.
+fn tested_by(page: &str) -> impl Iterator<Item = &str> {
+    page.lines().filter_map(|line| line.trim().strip_prefix("<!-- tested by: ")?.strip_suffix(" -->"))
 }
 
 /// The fault of a note of a page: the file must have the named test. Without a name it must read the page,
 /// whose blocks it then runs as they stand.
-fn unheld(page: &str, note: &str, text: Option<&str>) -> Option<String> {
+fn untested(page: &str, note: &str, text: Option<&str>) -> Option<String> {
     let (file, test) = note.split_once(' ').map_or((note, None), |(file, test)| (file, Some(test)));
     let Some(text) = text else { return Some(format!("{page}: there is no {file}")) };
     match test {
@@ -135,9 +135,9 @@ fn each_block_that_is_run_elsewhere_names_a_reader_or_a_test() {
     let (mut wrong, mut seen) = (Vec::new(), 0);
     for page in files(".md") {
         let name = page.strip_prefix(root()).expect("it is in the tree").display().to_string();
-        for note in holders(&read(&page)) {
+        for note in tested_by(&read(&page)) {
             let file = note.split(' ').next().unwrap_or_default();
-            wrong.extend(unheld(&name, note, std::fs::read_to_string(root().join(file)).ok().as_deref()));
+            wrong.extend(untested(&name, note, std::fs::read_to_string(root().join(file)).ok().as_deref()));
             seen += 1;
         }
     }
@@ -147,17 +147,17 @@ fn each_block_that_is_run_elsewhere_names_a_reader_or_a_test() {
 
 #[test]
 fn a_block_that_nothing_runs_is_noticed() {
-    let page = "words\n  <!-- held by: tests/a.rs b -->\n```sh\nls\n```\n<!-- ends: Gone -->\n";
-    assert_eq!(holders(page).collect::<Vec<_>>(), ["tests/a.rs b"]);
+    let page = "words\n  <!-- tested by: tests/a.rs b -->\n```sh\nls\n```\n<!-- ends: Gone -->\n";
+    assert_eq!(tested_by(page).collect::<Vec<_>>(), ["tests/a.rs b"]);
     let reader = "const PAGE: &str = include_str!(\"../docs/p.md\");\n";
     let tests = "#[test]\nfn b() {}\nfn c() {}\n";
-    assert_eq!(unheld("docs/p.md", "tests/a.rs", Some(reader)), None);
-    assert_eq!(unheld("docs/p.md", "tests/a.rs b", Some(tests)), None);
-    assert!(unheld("docs/p.md", "tests/a.rs", None).is_some_and(|what| what.contains("there is no")));
+    assert_eq!(untested("docs/p.md", "tests/a.rs", Some(reader)), None);
+    assert_eq!(untested("docs/p.md", "tests/a.rs b", Some(tests)), None);
+    assert!(untested("docs/p.md", "tests/a.rs", None).is_some_and(|what| what.contains("there is no")));
     assert!(
-        unheld("docs/q.md", "tests/a.rs", Some(reader)).is_some_and(|what| what.contains("does not read"))
+        untested("docs/q.md", "tests/a.rs", Some(reader)).is_some_and(|what| what.contains("does not read"))
     );
-    assert!(unheld("docs/p.md", "tests/a.rs c", Some(tests)).is_some_and(|what| what.contains("no test c")));
+    assert!(untested("docs/p.md", "tests/a.rs c", Some(tests)).is_some_and(|what| what.contains("no test c")));
 }
 
 #[test]

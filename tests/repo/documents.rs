@@ -157,7 +157,9 @@ fn a_block_that_nothing_runs_is_noticed() {
     assert!(
         untested("docs/q.md", "tests/a.rs", Some(reader)).is_some_and(|what| what.contains("does not read"))
     );
-    assert!(untested("docs/p.md", "tests/a.rs c", Some(tests)).is_some_and(|what| what.contains("no test c")));
+    assert!(
+        untested("docs/p.md", "tests/a.rs c", Some(tests)).is_some_and(|what| what.contains("no test c"))
+    );
 }
 
 #[test]

@@ -6,7 +6,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use framework_message::Slot;
 use framework_sim::{Cut, Fault, Options, Rule, SimCluster, Verb, check};
+use serde_json::json;
 
 use crate::simulation::controller::{Controller, MemberSetup, Setup, member_of};
 use crate::simulation::life::calm;
@@ -93,6 +95,35 @@ fn a_replica_whose_lease_was_deleted_while_it_was_cut_off_joins_again() {
             cluster.faults(|faults| faults.mend(client));
         }
         shared(&cluster, &[&one, &two]).await;
+        check::at_quiescence(&cluster.history()).unwrap();
+    });
+}
+
+/// A row names no life, so nobody knows the owner of that slot: the map counts as absent.
+#[test]
+fn a_map_that_was_edited_badly_is_replaced_when_nobody_acts_by_it() {
+    simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {
+        let user = cluster.user();
+        let (one, two) = (replica(&cluster, 1), replica(&cluster, 2));
+        shared(&cluster, &[&one, &two]).await;
+        let bad = json!({ "data": { "7": r#"{"owner":"nobody","epoch":1}"# } });
+        user.patch("configmaps", slots::MAP, bad).expect("it is there");
+        let row = |user: &framework_sim::User| {
+            user.get("configmaps", slots::MAP).expect("it is there")["data"]["7"].to_string()
+        };
+        let is_replaced = move |user: &framework_sim::User| row(user).contains("member");
+        // Owners act for 1.6 durations at most, and the next map comes after 2.4.
+        assert!(!cluster.until(SECOND * 9, is_replaced).await, "it is replaced too early");
+        framework("f").role("w", 2).create(&user);
+        assert!(!cluster.until(SECOND * 2, is_replaced).await, "it is replaced too early");
+        assert!(user.get("frameworks", "f").expect("it is there")["status"].is_null(), "somebody acts");
+        assert!(cluster.until(SECOND * 5, is_replaced).await, "it is not replaced");
+        let map = user.get("configmaps", slots::MAP).expect("it is there");
+        for slot in Slot::all() {
+            let row = map["data"][slot.to_string()].as_str().expect("text");
+            assert!(row.contains("unsettled"), "{slot}: {row}");
+        }
+        all_completed(&cluster).await;
         check::at_quiescence(&cluster.history()).unwrap();
     });
 }

@@ -74,11 +74,15 @@ fn disturb(world: &mut World, change: u64) {
             let long = i64::from(world.dice(30)) * 1000;
             world.freeze(one, long);
         }
+        7 if world.strangers => {
+            let pod = (world.dice(2) == 0).then_some("pod of a stranger");
+            world.take_by_hand(&name, pod);
+        }
         7 => world.empty_by_hand(&name),
         8 => world.delete_lease(&name),
         9 | 10 => world.set_clock(one),
         11 if world.dice(3) == 0 => world.delete_map(),
-        11 if world.mixed => world.shorten_by_hand(&name, Duration::from_secs(1)),
+        11 if world.mixed => world.set_duration_by_hand(&name, Duration::from_secs(1)),
         12 => {
             let long = i64::from(world.dice(80)) * 1000;
             world.cut(one, 0, long);
@@ -106,6 +110,17 @@ fn a_slot_has_one_owner_in_every_history_and_all_have_one_at_the_end() {
 }
 
 #[test]
+fn a_slot_has_one_owner_though_strangers_write_leases() {
+    for seed in 0..100 {
+        let mut world = World::new(seed, policy(Defects::NONE), 4);
+        world.strangers = true;
+        if let Err(claim) = lead(world) {
+            panic!("seed {seed}: {claim}");
+        }
+    }
+}
+
+#[test]
 fn replicas_with_leases_of_different_durations_are_as_safe() {
     let mut falls = 0;
     for seed in 0..150 {
@@ -119,11 +134,11 @@ fn replicas_with_leases_of_different_durations_are_as_safe() {
     assert!(falls > 20, "in {falls} histories the duration fell");
 }
 
-/// The number of seeds after which a missing rule shows.
-fn found(defect: Defect) -> u64 {
+/// The seed at which a missing rule shows, the first from this one on.
+fn found(defect: Defect, from: u64) -> u64 {
     let unsafe_claim = |claim: String| claim.contains("act for") || claim.contains("creates for");
     let shows = |seed: &u64| history(*seed, defect.into()).is_err_and(unsafe_claim);
-    (0..3000).find(shows).unwrap_or_else(|| panic!("{defect:?} was not found")) + 1
+    (from..from + 300).find(shows).unwrap_or_else(|| panic!("{defect:?} was not found"))
 }
 
 #[test]
@@ -131,8 +146,9 @@ fn each_missing_rule_is_found() {
     use Defect::{
         ClaimAgain, ForgetHold, TakeBack, TakeOverAtOnce, TrustEmptyLease, TrustOldView, WallClock,
     };
-    for defect in [ForgetHold, TakeOverAtOnce, TakeBack, WallClock, TrustEmptyLease, TrustOldView, ClaimAgain]
-    {
-        println!("{defect:?}: after {} seeds", found(defect));
+    for defect in [ForgetHold, TakeOverAtOnce, TakeBack, WallClock, TrustEmptyLease, TrustOldView] {
+        println!("{defect:?}: after {} seeds", found(defect, 0) + 1);
     }
+    // A rare one: the histories before would take most of the time of all tests of the protocol.
+    println!("{ClaimAgain:?}: at seed {}", found(ClaimAgain, 2300));
 }

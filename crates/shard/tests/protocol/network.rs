@@ -27,7 +27,12 @@ impl World {
             Effect::ReadMap => Event::MapRead(None),
             _ => Event::Tick,
         };
-        let lost = self.is_cut(number) || self.puts_are_lost && matches!(effect, Effect::PutMap { .. });
+        let lost = match effect {
+            Effect::PutMap { .. } => self.puts_are_lost,
+            Effect::ReadMap => self.map_is_silent,
+            _ => false,
+        };
+        let lost = lost || self.is_cut(number);
         match fate {
             _ if lost => self.later(number, 3 * SECOND, Item::Tell(unknown)),
             0 => self.later(number, 3 * SECOND, Item::Tell(unknown)),
@@ -77,6 +82,9 @@ impl World {
     }
 
     pub fn show_map(&mut self) {
+        if self.map_is_silent {
+            return;
+        }
         let event = Event::MapSeen(self.store.map());
         self.show(&event);
     }

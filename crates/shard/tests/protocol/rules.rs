@@ -96,6 +96,35 @@ fn a_member_that_hears_nothing_stops_by_its_own_deadline() {
     assert!((5..9).contains(&until(&mut world, 10, |world| world.acting(SLOT).is_empty())));
 }
 
+/// Its watch of the map stands still, and so do its reads. The Lease is renewed all the same.
+#[test]
+fn a_member_that_hears_nothing_of_the_map_stops_though_it_renews() {
+    let mut world = settled(&["a"]);
+    let before = world.store.leases["a"].1.renewals;
+    world.map_is_silent = true;
+    // The last read that was answered may have been sent a duration ago.
+    let waited = until(&mut world, 30, |world| world.acting(SLOT).is_empty());
+    assert!((5..18).contains(&waited), "{waited} s");
+    run(&mut world, 20);
+    assert!(world.acting(SLOT).is_empty());
+    assert!(world.store.leases["a"].1.renewals > before + 8);
+    world.map_is_silent = false;
+    until(&mut world, 6, |world| !world.acting(SLOT).is_empty());
+}
+
+#[test]
+fn the_slots_of_a_member_that_is_cut_off_are_seized_when_it_has_stopped() {
+    let mut world = settled(&["a", "b"]);
+    let (old, begun) = (owner(&world), world.time);
+    world.cut(number(&world, &old), 0, 300_000);
+    until(&mut world, 10, |world| !world.acting(SLOT).contains(&&old));
+    assert_eq!(owner(&world), old);
+    until(&mut world, 20, |world| owner(world) != old);
+    // After 1.2 durations from a renewal that may be an interval old, by a clock that is off by a tenth.
+    let waited = (world.time - begun) / 1000;
+    assert!((8..18).contains(&waited), "{waited} s");
+}
+
 #[test]
 fn a_lapse_that_ends_loses_nothing() {
     let mut world = settled(&["a"]);
@@ -234,6 +263,50 @@ fn a_live_holder_whose_lease_is_emptied_or_deleted_begins_another_life() {
 }
 
 #[test]
+fn the_slots_of_a_life_whose_lease_a_stranger_takes_are_seized() {
+    for pod in [None, Some("pod of a stranger")] {
+        let mut world = settled(&["a", "b"]);
+        let (old, begun) = (owner(&world), world.time);
+        world.take_by_hand(old.lease(), pod);
+        until(&mut world, 4, |world| world.replicas.values().all(|one| one.me != old));
+        until(&mut world, 30, |world| owner(world) != old);
+        let waited = (world.time - begun) / 1000;
+        assert!(waited >= 10 && entry(&world).unsettled, "{waited} s");
+        run(&mut world, 60);
+        world.is_settled().unwrap();
+    }
+}
+
+#[test]
+fn a_proposal_stands_when_the_leader_dies_before_the_hand_over() {
+    let mut world = settled(&["a", "b"]);
+    world.drains_hang = true;
+    world.join("c", "pod of c");
+    let asked = |world: &World| -> Vec<(Slot, Option<Incarnation>)> {
+        let map = &world.store.map.as_ref().unwrap().1;
+        map.slots
+            .iter()
+            .map(|(slot, one)| (*slot, one.next.clone()))
+            .filter(|(_, next)| next.is_some())
+            .collect()
+    };
+    until(&mut world, 20, |world| !asked(world).is_empty());
+    let proposed = asked(&world);
+    let holder = |world: &World| world.store.leases["frameworkcontroller-leader"].1.holder.clone().unwrap();
+    let leader = holder(&world);
+    let owner_of = |world: &World, slot| world.store.map.as_ref().unwrap().1.slots[&slot].owner.clone();
+    assert!(proposed.iter().all(|(slot, _)| owner_of(&world, *slot) != Some(leader.clone())));
+    world.crash(number(&world, &leader));
+    until(&mut world, 20, |world| holder(world) != leader);
+    run(&mut world, 5);
+    assert_eq!(asked(&world), proposed, "another leader lets it stand");
+    // The drain hangs: the slot is released after the life of a request.
+    run(&mut world, 120);
+    world.is_settled().unwrap();
+    assert!(proposed.into_iter().all(|(slot, next)| owner_of(&world, slot) == next));
+}
+
+#[test]
 fn an_api_server_that_counts_back_ends_the_life_of_a_member() {
     let mut world = settled(&["a"]);
     let old = owner(&world);
@@ -340,6 +413,17 @@ fn a_take_over_is_short_again_once_no_replica_has_a_long_lease() {
 }
 
 #[test]
+fn an_edit_that_lengthens_a_lease_counts_until_it_was_seen_short_for_long() {
+    let mut world = settled(&["a", "b"]);
+    let edited = owner(&world);
+    world.set_duration_by_hand(edited.lease(), Duration::from_secs(60));
+    until(&mut world, 5, |world| duration(world) == 60);
+    run(&mut world, 5);
+    assert_eq!(world.store.leases[edited.lease()].1.duration.as_secs(), 10, "its holder writes its own");
+    assert!(until(&mut world, 100, |world| duration(world) == 10) >= 55);
+}
+
+#[test]
 fn an_edit_that_shortens_the_lease_of_a_silent_owner_frees_nothing() {
     let mut world = after_long_leases();
     world.policy = lease_of(60);
@@ -354,6 +438,6 @@ fn an_edit_that_shortens_the_lease_of_a_silent_owner_frees_nothing() {
     let begun = slot(&world).expect("it owns one");
     world.cut(long, 0, 300_000);
     run(&mut world, 1);
-    world.shorten_by_hand(life.lease(), Duration::from_secs(1));
+    world.set_duration_by_hand(life.lease(), Duration::from_secs(1));
     assert!(until(&mut world, 120, |world| slot(world).is_none()) >= 60, "{begun}");
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use framework_message::{Slot, Slots};
 use framework_shard::event::{Effect, Event};
-use framework_shard::lease::LeaseRecord;
+use framework_shard::lease::{LeaseRecord, UNKNOWN};
 use framework_shard::{Incarnation, Policy};
 
 use crate::network::unanswered;
@@ -39,12 +39,16 @@ pub struct World {
     pub calm: bool,
     /// Replicas that join have Leases of different durations.
     pub mixed: bool,
+    /// Clients that are no replicas take Leases, which users empty otherwise.
+    pub strangers: bool,
     /// No write of the map arrives.
     pub puts_are_lost: bool,
     /// No listing ends.
     pub lists_hang: bool,
     /// No drain ends.
     pub drains_hang: bool,
+    /// No read of the map is answered, and no watch shows it.
+    pub map_is_silent: bool,
     /// Writes of the map that were applied.
     pub puts: u64,
     /// Listings that were asked for.
@@ -69,9 +73,11 @@ impl World {
             replicas: BTreeMap::new(),
             calm: false,
             mixed: false,
+            strangers: false,
             puts_are_lost: false,
             lists_hang: false,
             drains_hang: false,
+            map_is_silent: false,
             puts: 0,
             lists: 0,
             random: fastrand::Rng::with_seed(seed),
@@ -139,8 +145,19 @@ impl World {
         }
     }
 
+    /// A client that is no replica holds a Lease; it may set its Pod too.
+    pub fn take_by_hand(&mut self, name: &str, pod: Option<&str>) {
+        if let Some((version, record)) = self.store.leases.get(name).cloned() {
+            let (holder, transitions) = (Some(Incarnation::new(name, UNKNOWN)), record.next_transition());
+            let pod = pod.map_or(record.pod.clone(), str::to_owned);
+            let taken = LeaseRecord { holder, transitions, pod, ..record };
+            self.store.write_lease(name, Some(version), taken);
+            self.show_lease(name);
+        }
+    }
+
     /// A user sets the duration of a Lease.
-    pub fn shorten_by_hand(&mut self, name: &str, duration: Duration) {
+    pub fn set_duration_by_hand(&mut self, name: &str, duration: Duration) {
         if let Some((version, record)) = self.store.leases.get(name).cloned() {
             self.store.write_lease(name, Some(version), LeaseRecord { duration, ..record });
             self.show_lease(name);

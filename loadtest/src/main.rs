@@ -7,7 +7,9 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use framework_loadtest::number::count;
 use framework_loadtest::scenario::Scenario;
-use framework_loadtest::{compare, output, plan, render, request_cost, selector_cost, start, status_cost};
+use framework_loadtest::{
+    compare, output, plan, render, request_cost, selector_cost, start, status_cost, watch_cost,
+};
 
 /// Load tests of a Framework controller.
 #[derive(Parser)]
@@ -30,6 +32,8 @@ enum Command {
     /// Measure what it costs the API server to select the Frameworks of each replica. Its gate
     /// ShardedListAndWatch must be on.
     SelectorCost(selector_cost::Arguments),
+    /// Measure what it costs the API server to send changes of Pods to each replica, as JSON and as protobuf.
+    WatchCost(watch_cost::Arguments),
     /// Check a scenario file and print its size.
     Check {
         /// The scenario file.
@@ -52,6 +56,7 @@ fn main() -> ExitCode {
         Command::StatusCost(arguments) => status_cost::run(&arguments),
         Command::RequestCost(arguments) => request_cost::run(&arguments),
         Command::SelectorCost(arguments) => selector_cost::run(&arguments),
+        Command::WatchCost(arguments) => watch_cost::run(&arguments),
         Command::Check { file } => check(&file),
         Command::Render(arguments) => render::run(&arguments),
         Command::Trim(arguments) => render::trim(&arguments),

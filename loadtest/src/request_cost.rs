@@ -93,7 +93,7 @@ fn pod_name(framework: &str) -> String {
 }
 
 /// The status of a Pod, as large as that of a kubelet for one container.
-fn phase(phase: &str) -> Value {
+pub(crate) fn phase(phase: &str) -> Value {
     const TIME: &str = "2026-01-01T00:00:00Z";
     let is_over = phase == "Succeeded";
     let ended = json!({"exitCode": 0, "reason": "Completed", "startedAt": TIME, "finishedAt": TIME});

@@ -8,8 +8,6 @@
 use std::fmt;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use framework_api::name::{SLOT_LABEL, slot};
@@ -20,19 +18,17 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::{DynamicObject, ObjectList};
 use serde_json::json;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 
 use crate::job::Job;
 use crate::namespace::Namespace;
 use crate::number::{size, whole};
 use crate::process::Watched;
+use crate::received::Received;
 use crate::sampler::{ALLOCATED_BYTES, ALLOCATED_OBJECTS};
 use crate::scenario::Scenario;
 use crate::status_cost::{Reading, Target, status, written};
 
 const RUN: &str = "selector-cost";
-/// How long the last events of a measurement may take.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The arguments of `loadtest selector-cost`.
 #[derive(clap::Args)]
@@ -123,13 +119,6 @@ pub struct Cost {
     pub events: f64,
     /// The bytes of these events.
     pub received: f64,
-}
-
-/// The events that came on watches, and their bytes.
-#[derive(Debug, Default)]
-struct Received {
-    events: AtomicUsize,
-    bytes: AtomicUsize,
 }
 
 /// Measures, and prints a table.
@@ -262,8 +251,8 @@ impl Fixture<'_> {
             allocated: each(after.growth(&before, ALLOCATED_BYTES)?),
             objects: each(after.growth(&before, ALLOCATED_OBJECTS)?),
             milliseconds: each(after.used_since(&before).as_secs_f64() * 1000.0),
-            events: each(received.events.load(Ordering::Relaxed) as f64),
-            received: each(received.bytes.load(Ordering::Relaxed) as f64),
+            events: each(received.events() as f64),
+            received: each(received.bytes() as f64),
         })
     }
 }
@@ -329,8 +318,7 @@ async fn watch(
         let received = Arc::clone(received);
         watches.spawn(async move {
             let counted = events.lines().try_for_each(|line| {
-                received.bytes.fetch_add(line.len() + 1, Ordering::Relaxed);
-                received.events.fetch_add(1, Ordering::Relaxed);
+                received.count(line.len() + 1);
                 future::ready(Ok(()))
             });
             // A watch that fails lacks events, which are waited for.
@@ -338,24 +326,6 @@ async fn watch(
         });
     }
     Ok(watches)
-}
-
-impl Received {
-    /// Waits for exactly so many events.
-    async fn wait_for(&self, expected: usize) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let events = self.events.load(Ordering::Relaxed);
-            ensure!(
-                events <= expected && Instant::now() < deadline,
-                "{events} events came, and {expected} were expected"
-            );
-            if events == expected {
-                return Ok(());
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    }
 }
 
 #[cfg(test)]

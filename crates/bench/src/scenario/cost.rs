@@ -31,12 +31,16 @@ pub(super) struct Arguments {
     /// by `shardSelector`.
     #[arg(long)]
     selector_cost: bool,
+    /// Measure what it costs the API server to send the changes of Pods to one and to five replicas, as JSON
+    /// and as protobuf.
+    #[arg(long)]
+    watch_cost: bool,
 }
 
 impl Arguments {
     /// Whether one is chosen.
     pub(super) fn chosen(&self) -> bool {
-        self.status_cost || self.request_cost || self.crd_cost || self.selector_cost
+        self.status_cost || self.request_cost || self.crd_cost || self.selector_cost || self.watch_cost
     }
 
     /// Prints the table of each chosen measurement.
@@ -50,6 +54,9 @@ impl Arguments {
         }
         if self.selector_cost {
             measure("selector-cost", programs, &crds, &[])?;
+        }
+        if self.watch_cost {
+            measure("watch-cost", programs, &crds, &[])?;
         }
         if self.crd_cost {
             of_schemas(programs)?;
@@ -98,7 +105,8 @@ mod tests {
     #[test]
     fn a_measurement_takes_the_place_of_a_scenario() {
         let chosen = |line: &str| Line::try_parse_from(line.split(' ')).map(|line| line.bench.cost.chosen());
-        for measurement in ["--status-cost", "--request-cost", "--crd-cost", "--selector-cost"] {
+        for cost in ["status", "request", "crd", "selector", "watch"] {
+            let measurement = format!("--{cost}-cost");
             assert!(chosen(&format!("bench {measurement}")).unwrap());
             chosen(&format!("bench {measurement} --scenario burst")).unwrap_err();
         }

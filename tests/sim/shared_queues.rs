@@ -146,6 +146,33 @@ fn a_release_that_lands_late_finds_its_room_after_a_stop_and_a_crash() {
     }
 }
 
+/// The LISTs of Jobs and Pods in queues may take long. A slot that is granted meanwhile would wait for them.
+#[test]
+fn what_no_slot_selects_is_listed_before_the_first_slot_comes() {
+    simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {
+        let mut setup = Setup::default();
+        setup.policy.queueing = true;
+        let one = replica_with(&cluster, 1, setup.clone());
+        shared(&cluster, &[&one]).await;
+        let two = replica_with(&cluster, 2, setup);
+        shared(&cluster, &[&one, &two]).await;
+        let history = cluster.history();
+        let owns = |map: &framework_sim::Object| {
+            map["data"].to_string().contains("owner\\\":\\\"frameworkcontroller-member-host-2")
+        };
+        let granted = history
+            .of("configmaps")
+            .find(|change| change.name == slots::MAP && change.new.as_deref().is_some_and(owns));
+        let granted = granted.expect("it has slots").at;
+        let lists = history.exchanges.iter().filter(|one| *one.who == *two.name && one.verb == Verb::List);
+        let first = |plural: &str| lists.clone().find(|one| &*one.plural == plural).map(|one| one.at);
+        for plural in ["jobs", "configmaps", "pods", "queues", "resourcequotas", "priorityclasses"] {
+            assert!(first(plural).expect("it is listed") < granted, "{plural}: {:?}", first(plural));
+        }
+        assert!(first("queueunits").expect("it lists units") >= granted);
+    });
+}
+
 /// A release in the shadow of the old owner: each of the three rules closes one way to it.
 #[test]
 fn each_rule_of_shared_queues_that_is_switched_off_is_missed() {

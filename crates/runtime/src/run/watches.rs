@@ -27,9 +27,11 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
 /// Starts the watches, each of which returns its name when it ends.
 pub fn start(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &Sink, selected: Option<Selected>) {
+    let is_member = selected.is_some();
     let [frameworks_within, config_maps_within, pods_within, units_within] =
         selected.map_or([const { None }; 4], |selected| selected.map(Some));
     let [frameworks, config_maps, pods, queueing @ ..] = Turn::chain::<11>();
+    let queueing = if is_member { of_member() } else { queueing };
     let of = "the watch of Frameworks";
     start_share::<FrameworkText>(tasks, parts, sink, frameworks, of, frameworks_within);
     let of = "the watch of ConfigMaps";
@@ -41,6 +43,14 @@ pub fn start(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &Sink, 
         turns = start_queueing(tasks, parts, sink, queueing, units_within);
     }
     start_declared(tasks, parts, sink, turns);
+}
+
+/// The turns of the kinds of queueing in a member. It lists no Frameworks and no units before it has a slot,
+/// and the other kinds do not wait for that.
+fn of_member() -> [Turn; 8] {
+    let [attempts, jobs, sets, used, units] = Turn::chain();
+    let [queues, quotas, classes] = Turn::chain();
+    [attempts, jobs, sets, used, units, queues, quotas, classes]
 }
 
 fn start_watch<T: Kind>(

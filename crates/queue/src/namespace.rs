@@ -122,12 +122,12 @@ impl Namespace {
     ///
     /// The facts replace earlier facts and decisions: a unit whose release is being written must be given
     /// as released.
-    pub fn set_unit(&mut self, uid: &str, facts: Option<UnitFacts>) {
-        let known = self.units.get_key_value(uid);
+    pub fn set_unit(&mut self, uid: impl AsRef<str> + Into<Arc<str>>, facts: Option<UnitFacts>) {
+        let known = self.units.get_key_value(uid.as_ref());
         if known.map(|(_, unit)| &unit.facts) == facts.as_ref() {
             return;
         }
-        let uid = known.map_or_else(|| Arc::from(uid), |(uid, _)| Arc::clone(uid));
+        let uid = known.map_or_else(|| uid.into(), |(uid, _)| Arc::clone(uid));
         self.remove(&uid);
         if let Some(facts) = facts {
             self.insert(uid, facts);

@@ -163,7 +163,7 @@ fn namespace(stored: &Stored, now: Timestamp) -> Namespace {
         namespace.set_queue(queue.metadata.name.as_deref().unwrap_or_default(), Some(facts));
     }
     for unit in &stored.units {
-        namespace.set_unit(&name_in_schedule(unit), facts(unit, stored));
+        namespace.set_unit(name_in_schedule(unit), facts(unit, stored));
     }
     namespace
 }

@@ -56,7 +56,7 @@ fn a_round_costs_little_more_when_each_queue_has_an_overdue_unit() {
         Some(framework_queue::QueueFacts { policy: framework_api::queue::QueuePolicy::Fifo, priority: 1 }),
     );
     facts.queue = "first".into();
-    load.namespace.set_unit(&last, Some(facts));
+    load.namespace.set_unit(&*last, Some(facts));
     load.end();
     let overtaken = load.round().len() - 1;
     assert!(overtaken >= QUEUES - 1, "{overtaken}");

@@ -61,7 +61,7 @@ impl Cluster {
         self.now += 1;
         let now = self.now;
         for (uid, _) in self.ends.extract_if(.., |_, end| *end <= now) {
-            self.namespace.set_unit(&uid, None);
+            self.namespace.set_unit(uid, None);
         }
         for decision in self.namespace.round(at(now)) {
             match decision.update {

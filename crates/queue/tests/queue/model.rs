@@ -73,7 +73,7 @@ impl Facts {
     pub fn namespace(&self) -> Namespace {
         let mut namespace = Namespace::new(RESERVE_AFTER);
         for (uid, unit) in &self.units {
-            namespace.set_unit(uid, Some(unit.clone()));
+            namespace.set_unit(Arc::clone(uid), Some(unit.clone()));
         }
         for (name, quota) in &self.quotas {
             namespace.set_quota(name, Some(quota.clone()));

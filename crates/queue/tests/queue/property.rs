@@ -140,7 +140,7 @@ impl Both {
     }
 
     fn set_unit(&mut self, uid: &Arc<str>, unit: Option<UnitFacts>) {
-        self.namespace.set_unit(uid, unit.clone());
+        self.namespace.set_unit(Arc::clone(uid), unit.clone());
         match unit {
             Some(unit) => self.facts.units.insert(Arc::clone(uid), unit),
             None => self.facts.units.remove(uid),

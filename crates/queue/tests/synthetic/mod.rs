@@ -63,7 +63,7 @@ impl SyntheticLoad {
             let uid = format!("00000000-0000-4000-9000-{nth:012}");
             let mut facts = load.facts(nth, asks(1000));
             facts.phase = UnitPhase::Released { usage: asks(1000) };
-            load.namespace.set_unit(&uid, Some(facts));
+            load.namespace.set_unit(&*uid, Some(facts));
             load.running.push_back(uid.into());
         }
         for _ in 0..units {
@@ -89,13 +89,13 @@ impl SyntheticLoad {
         self.came += 1;
         let uid = format!("00000000-0000-4000-8000-{nth:012}");
         let facts = self.facts(nth, (self.shape)(nth));
-        self.namespace.set_unit(&uid, Some(facts));
+        self.namespace.set_unit(uid, Some(facts));
     }
 
     /// The one that has run for the longest time ends.
     pub fn end(&mut self) {
         let uid = self.running.pop_front().expect("somebody runs");
-        self.namespace.set_unit(&uid, None);
+        self.namespace.set_unit(uid, None);
     }
 
     /// So many seconds pass.

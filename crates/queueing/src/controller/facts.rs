@@ -93,7 +93,7 @@ impl QueueController {
         }
         if let Some(namespace_state) = self.namespaces.get_mut(&key.namespace) {
             namespace_state.names.remove(&state.name_in_schedule);
-            namespace_state.schedule.set_unit(&state.name_in_schedule, None);
+            namespace_state.schedule.set_unit(state.name_in_schedule, None);
             self.stale.namespaces.insert(Arc::clone(&key.namespace));
         }
     }
@@ -304,7 +304,8 @@ impl QueueController {
         let before = std::mem::replace(&mut state.counted, counted.clone());
         if state.facts != facts {
             state.facts.clone_from(&facts);
-            self.namespaces.entry(&key.namespace).schedule.set_unit(&state.name_in_schedule, facts);
+            let schedule = &mut self.namespaces.entry(&key.namespace).schedule;
+            schedule.set_unit(Arc::clone(&state.name_in_schedule), facts);
             self.stale.namespaces.insert(Arc::clone(&key.namespace));
         }
         if reserved != reserves {

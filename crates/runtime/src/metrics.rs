@@ -201,7 +201,7 @@ impl Metrics {
         self.shares.fenced.inc();
     }
 
-    /// The replica has so many slots now, after so many were granted or lost.
+    /// The replica acts for so many slots now, after it began or ceased to act for so many.
     pub fn slots(&self, held: usize, changed: usize) {
         self.shares.slots.set(whole(held));
         self.shares.changes.inc_by(changed as u64);

@@ -3,7 +3,8 @@
 //! Guarantees: LISTs start in the order Frameworks, ConfigMaps, Pods, each consistent; in the other order,
 //! objects would seem to have vanished. No event is dropped: a full channel holds the watch up. A watch that
 //! ends is resumed from its last resourceVersion; if that is too old, the objects are listed again. Errors
-//! are followed by a back-off, which ends when slots come or go: then the API server answers.
+//! are followed by a back-off, which ends when slots come or go: then the API server answers. That of
+//! QueueUnits lasts until they were listed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,7 +64,7 @@ impl Turn {
     /// Lets the next watch begin.
     pub fn pass(&mut self) {
         if let Some(then) = self.then.take() {
-            // The receiver is gone only if the program is ending.
+            // The receiver is gone if no watch waits, or the program is ending.
             let _ = then.send(());
         }
     }

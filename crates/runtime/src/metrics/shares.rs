@@ -31,8 +31,8 @@ const HANDOVER_BUCKETS: [f64; 10] = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 20.0,
 impl Shares {
     pub fn new(maker: &Maker) -> Self {
         Shares {
-            slots: maker.whole_gauge("slots", "Slots that this replica has; 256 in all."),
-            changes: maker.counter("slot_changes_total", "Slots that this replica was granted or lost."),
+            slots: maker.whole_gauge("slots", "Slots that this replica acts for; 256 in all."),
+            changes: maker.counter("slot_changes_total", "Slots that this replica gained or lost."),
             fenced: maker.counter(
                 "requests_fenced_total",
                 "Requests that were not sent because the right to act for their slot had ended, and creates \

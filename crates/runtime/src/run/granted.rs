@@ -14,6 +14,8 @@ pub struct Granted {
     number: u64,
     /// The slots, each with the number of its grant.
     slots: BTreeMap<Slot, u64>,
+    /// Those that it acts for: they were listed.
+    begun: Slots,
     /// The slots that each kind has not listed since their grant, in the order of the LISTs.
     unlisted: [Slots; KINDS],
 }
@@ -26,8 +28,14 @@ impl Granted {
         self.unlisted = self.unlisted.map(|unlisted| unlisted.or(slots));
     }
 
+    /// These slots are acted for from now on.
+    pub fn begin(&mut self, slots: Slots) {
+        self.begun = self.begun.or(slots);
+    }
+
     /// These slots are not to be acted on any more.
     pub fn lose(&mut self, slots: Slots) {
+        self.begun = self.begun.without(slots);
         self.slots.retain(|slot, _| !slots.contains(*slot));
         self.unlisted = self.unlisted.map(|unlisted| unlisted.without(slots));
     }
@@ -40,6 +48,16 @@ impl Granted {
     /// All of the slots.
     pub fn slots(&self) -> Slots {
         self.slots.keys().copied().collect()
+    }
+
+    /// The slots whose grant has this number, or a lower one.
+    pub fn until(&self, number: u64) -> Slots {
+        self.slots.iter().filter(|(_, grant)| **grant <= number).map(|(slot, _)| *slot).collect()
+    }
+
+    /// Those that it acts for.
+    pub fn begun(&self) -> Slots {
+        self.begun
     }
 
     /// The selection of the first kind.
@@ -59,7 +77,7 @@ impl Granted {
 
 impl Default for Granted {
     fn default() -> Self {
-        Granted { number: 0, slots: BTreeMap::new(), unlisted: [Slots::NONE; KINDS] }
+        Granted { number: 0, slots: BTreeMap::new(), begun: Slots::NONE, unlisted: [Slots::NONE; KINDS] }
     }
 }
 
@@ -86,6 +104,17 @@ mod tests {
         assert_eq!(granted.wanted(), second);
         assert_eq!(granted.listed(0, second), Some(second));
         assert_eq!(granted.wanted().list, Slots::NONE);
+    }
+
+    #[test]
+    fn a_slot_is_acted_for_from_its_begin_until_it_is_lost() {
+        let mut granted = Granted::default();
+        granted.grant(of(&[1, 2, 3]));
+        assert_eq!(granted.begun(), Slots::NONE);
+        granted.begin(of(&[1, 2]));
+        granted.lose(of(&[2, 3]));
+        granted.grant(of(&[2]));
+        assert_eq!((granted.begun(), granted.slots()), (of(&[1]), of(&[1, 2])));
     }
 
     #[test]

@@ -62,7 +62,10 @@ pub struct Shares {
 
 /// The LISTs of QueueUnits. Every replica watches all units, because a unit belongs to two slots. After each
 /// grant they are listed again: a release of the earlier owner may be newer than what the watch has shown.
+/// A LIST that is under way is completed first. Otherwise slots that come one after another would keep the
+/// first of them waiting.
 struct Units {
+    /// The grant of the LIST that was asked for last.
     selection: watch::Sender<Selection>,
     /// The grant of the LIST that began last.
     listing: u64,
@@ -73,14 +76,19 @@ struct Units {
 }
 
 impl Units {
-    /// Whether they are to be listed for this grant.
-    fn are_due(&self) -> bool {
-        self.relist || self.selection.borrow().grant == 0
+    /// They are to be listed for this grant.
+    fn list(&self, grant: u64) {
+        let asked = self.selection.borrow().grant;
+        let is_due = asked < grant && (self.relist || asked == 0);
+        let is_under_way = self.listed < asked && asked <= self.listing;
+        if is_due && !is_under_way {
+            self.selection.send_replace(Selection::whole(grant, Slots::ALL));
+        }
     }
 
-    /// Whether they were listed since this grant.
-    fn are_listed(&self, grant: u64) -> bool {
-        self.listed >= grant || (!self.relist && self.listed > 0)
+    /// The latest grant since which they were listed.
+    fn listed_since(&self) -> u64 {
+        if self.relist || self.listed == 0 { self.listed } else { u64::MAX }
     }
 }
 
@@ -184,25 +192,21 @@ impl Shares {
 
     /// Takes in a notice, and those that are there after it. Returns the events that the engine is to see.
     pub fn take_in(&mut self, now: Now, first: Notice) -> Vec<engine::Event> {
-        let before = self.granted.wanted();
+        let (before, acted) = (self.granted.wanted(), self.granted.begun());
         let mut events = Vec::new();
         let mut next = Some(first);
         while let Some(notice) = next {
             events.extend(self.event(now, notice));
             next = self.notices.try_recv().ok();
         }
-        let wanted = self.granted.wanted();
-        let held = wanted.slots;
-        let changed = held.without(before.slots).or(before.slots.without(held));
-        self.metrics.slots(held.iter().count(), changed.iter().count());
-        if (wanted.grant, held) != (before.grant, before.slots) {
+        let (wanted, acting) = (self.granted.wanted(), self.granted.begun());
+        let changed = acting.without(acted).or(acted.without(acting));
+        self.metrics.slots(acting.iter().count(), changed.iter().count());
+        if (wanted.grant, wanted.slots) != (before.grant, before.slots) {
             // The other kinds follow, each after the LIST of the one before.
             self.selections[0].send_replace(wanted);
         }
-        let is_granted = wanted.grant != before.grant;
-        if let Some(units) = self.units.as_ref().filter(|units| is_granted && units.are_due()) {
-            units.selection.send_replace(Selection::whole(wanted.grant, Slots::ALL));
-        }
+        self.units.iter().for_each(|units| units.list(wanted.grant));
         events
     }
 
@@ -221,7 +225,10 @@ impl Shares {
                 engine::Event::Lost(slots)
             }
             Notice::Hold(slots, until) => engine::Event::Hold { slots, until },
-            Notice::Begin(slots) => engine::Event::Begin(slots),
+            Notice::Begin(slots) => {
+                self.granted.begin(slots);
+                engine::Event::Begin(slots)
+            }
             Notice::Drain { slots, since } => {
                 self.drain_since = since;
                 self.draining.extend(slots.iter().map(|slot| (slot, now.steady)));
@@ -304,7 +311,10 @@ impl Shares {
                 return;
             }
             Event::Queue(QueueEvent::Unit(Change::Synced)) => {
-                self.units.iter_mut().for_each(|units| units.listed = units.listing);
+                if let Some(units) = &mut self.units {
+                    units.listed = units.listing;
+                    units.list(self.granted.number());
+                }
                 return self.report_listed();
             }
             Event::Engine(engine::Event::Framework(Change::Synced)) => Kind::Frameworks,
@@ -328,10 +338,10 @@ impl Shares {
 
     /// The member learns of the slots that are listed once all units were listed since their grant.
     fn report_listed(&mut self) {
-        let are_units_listed =
-            self.units.as_ref().is_none_or(|units| units.are_listed(self.granted.number()));
-        if are_units_listed && !self.listed.is_empty() {
-            let listed = std::mem::replace(&mut self.listed, Slots::NONE);
+        let grant = self.units.as_ref().map_or(u64::MAX, Units::listed_since);
+        let listed = self.listed.and(self.granted.until(grant));
+        if !listed.is_empty() {
+            self.listed = self.listed.without(listed);
             self.command(Command::Listed(listed));
         }
     }
@@ -384,16 +394,16 @@ mod tests {
     use super::*;
     use crate::clock::Clock;
 
-    #[tokio::test]
-    async fn the_end_of_a_drain_names_the_drain_that_began_last() {
+    /// Without units, and what it commands.
+    fn shares() -> (Shares, Receiver<Command>) {
         let (metrics, clock) = (Metrics::new(), Clock::system());
         let service = tower::service_fn(|_: Request<Body>| async {
             Err::<Response<Body>, BoxError>("there is no API server".into())
         });
         let client = kube::Client::new(service, "default");
         let wanted = Selection::whole(0, Slots::NONE);
-        let (commands, mut commanded) = channel(1);
-        let mut shares = Shares {
+        let (commands, commanded) = channel(1);
+        let shares = Shares {
             notices: channel(1).1,
             commands,
             selections: [wanted; 3].map(|wanted| watch::channel(wanted).0),
@@ -410,11 +420,43 @@ mod tests {
             went_back: None,
             exited: false,
         };
+        (shares, commanded)
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_drain_names_the_drain_that_began_last() {
+        let (mut shares, mut commanded) = shares();
+        let clock = Clock::system();
         for since in [1, 2].map(Duration::from_secs) {
             let events = shares.take_in(clock.now(), Notice::Drain { slots: Slots::ALL, since });
             assert!(matches!(events[..], [engine::Event::Drain(Slots::ALL)]));
             shares.drained(Slots::ALL);
             assert_eq!(commanded.try_recv(), Ok(Command::Drained { slots: Slots::ALL, since }));
         }
+    }
+
+    #[tokio::test]
+    async fn a_list_of_units_is_completed_though_other_slots_are_granted() {
+        let (mut shares, mut commanded) = shares();
+        let (selection, asked) = watch::channel(Selection::whole(0, Slots::NONE));
+        shares.units = Some(Units { selection, listing: 0, listed: 0, relist: true });
+        let now = Clock::system().now();
+        let synced = Event::Queue(QueueEvent::Unit(Change::Synced));
+        let [one, two] = [Slot(1), Slot(2)].map(|slot| [slot].into_iter().collect::<Slots>());
+        shares.take_in(now, Notice::Granted([Slot(0)].into_iter().collect()));
+        shares.take_in(now, Notice::Granted(one));
+        let first = *asked.borrow();
+        assert_eq!(first.grant, 2, "the first LIST has not begun");
+        shares.follow(&Event::ListsUnits(first));
+        shares.take_in(now, Notice::Granted(two));
+        shares.listed(one.or(two));
+        assert_eq!(asked.borrow().grant, 2);
+        commanded.try_recv().expect_err("units are not listed yet");
+        shares.follow(&synced);
+        assert_eq!((commanded.try_recv(), asked.borrow().grant), (Ok(Command::Listed(one)), 3));
+        let second = *asked.borrow();
+        shares.follow(&Event::ListsUnits(second));
+        shares.follow(&synced);
+        assert_eq!(commanded.try_recv(), Ok(Command::Listed(two)));
     }
 }

@@ -30,6 +30,8 @@ pub enum Level {
     StatusBytesPerTask,
     /// At most this many bytes allocated by the API server for each Task, freed memory included.
     ApiServerBytesPerTask,
+    /// At most this many objects allocated by the API server for each Task.
+    ApiServerObjectsPerTask,
     /// At most this difference between the controller's count of its requests and the audit log.
     Unreconciled,
     /// At least this many QueueUnits released a second, from the first release to the last.

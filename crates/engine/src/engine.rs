@@ -241,7 +241,7 @@ impl Engine {
         std::mem::take(&mut self.effects)
     }
 
-    /// When, on the steady clock, [`Engine::turn`] must be called again even without an event.
+    /// When, on the monotonic clock, [`Engine::turn`] must be called again even without an event.
     pub fn next_wake(&self) -> Option<Duration> {
         let Sending { dispatch, budget, .. } = &self.sending;
         let sending =

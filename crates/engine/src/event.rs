@@ -129,7 +129,7 @@ pub enum Effect {
     },
     /// The API server showed its time, in the response to a request that was sent at `sent`.
     TimeHeard {
-        /// On the steady clock.
+        /// On the monotonic clock.
         sent: Duration,
         /// The `Date`.
         date: Time,

@@ -40,7 +40,7 @@ pub struct Gauges {
     pub deadlines: Vec<Time>,
     /// The API server's clock.
     pub time: ServerTime,
-    /// When, on the steady clock, the oldest event arrived that waits for its Framework's evaluation.
+    /// When, on the monotonic clock, the oldest event arrived that waits for its Framework's evaluation.
     pub oldest_event: Option<Duration>,
 }
 

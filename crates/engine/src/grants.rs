@@ -20,7 +20,7 @@ struct Grant {
 #[derive(Debug)]
 pub struct Grants {
     slots: BTreeMap<Slot, Grant>,
-    /// Until when creates of an earlier owner may land, on the steady clock.
+    /// Until when creates of an earlier owner may land, on the monotonic clock.
     holds: BTreeMap<Slot, Duration>,
 }
 

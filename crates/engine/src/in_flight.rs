@@ -20,7 +20,7 @@ pub struct Sent {
     pub slot: Slot,
     /// Its purpose.
     pub purpose: Purpose,
-    /// When it was sent, on the steady clock.
+    /// When it was sent, on the monotonic clock.
     pub at: Duration,
 }
 
@@ -91,7 +91,7 @@ impl InFlight {
         Some(sent)
     }
 
-    /// When a request was sent, on the steady clock.
+    /// When a request was sent, on the monotonic clock.
     pub fn sent_at(&self, ticket: Ticket) -> Option<Duration> {
         self.sent.get(&ticket).map(|sent| sent.at)
     }

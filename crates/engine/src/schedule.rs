@@ -15,7 +15,7 @@ pub struct Schedule {
     dirty: Option<Duration>,
     /// The earliest time of the next evaluation: bursts are not evaluated event by event.
     not_before: Duration,
-    /// When the last plan is to be reviewed, on the steady clock.
+    /// When the last plan is to be reviewed, on the monotonic clock.
     wake: Option<Duration>,
     /// When the last plan is to be reviewed, on the API server's clock.
     due: Option<Timestamp>,
@@ -88,7 +88,7 @@ impl Schedule {
         self.proof_due = proof_due;
     }
 
-    /// The Framework is to be evaluated at that time, on the steady clock.
+    /// The Framework is to be evaluated at that time, on the monotonic clock.
     pub fn wake_at(&mut self, at: Duration) {
         self.wake = Some(at);
     }

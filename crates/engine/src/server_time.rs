@@ -1,7 +1,7 @@
 //! The API server's clock, as the `Date` of its responses shows it.
 //!
-//! The bounds of the clock are kept relative to the steady clock. A wall clock that is wrong, or that is set
-//! while the program runs, changes nothing once the first response is in. A `Date` is truncated to whole
+//! The bounds of the clock are kept relative to the monotonic clock. A wall clock that is wrong, or that is
+//! set while the program runs, changes nothing once the first response is in. A `Date` is truncated to whole
 //! seconds: the server's clock showed it, or less than a second more, between the request and its response.
 //!
 //! The tightest bounds of all responses are kept. So the estimate is behind by less than a second, and soon
@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use framework_message::Now;
 
-/// The interval at which timers are checked: the steady clock may stand still while the machine sleeps.
+/// The interval at which timers are checked: the monotonic clock may stand still while the machine sleeps.
 const LONGEST: Duration = Duration::from_secs(3600);
 /// If the estimate moves by more than this, timers that were set by the old one come too late.
 const JUMP: SignedDuration = SignedDuration::from_millis(100);
@@ -28,14 +28,14 @@ const CONFIRMED: Duration = Duration::from_secs(60);
 /// The known bounds of the API server's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServerTime {
-    /// The bounds of its time at the zero of the steady clock.
+    /// The bounds of its time at the zero of the monotonic clock.
     zero: Option<(Timestamp, Timestamp)>,
-    /// When, on the steady clock, a response last agreed with these bounds.
+    /// When, on the monotonic clock, a response last agreed with these bounds.
     confirmed: Duration,
 }
 
 impl ServerTime {
-    /// The response to a request that was sent at `sent` on the steady clock is received at `now`, and
+    /// The response to a request that was sent at `sent` on the monotonic clock is received at `now`, and
     /// carries `date`. Returns whether timers are to be set again.
     pub fn heard(&mut self, date: Time, sent: Duration, now: Now) -> bool {
         let least = minus(date.timestamp(), now.steady);
@@ -85,12 +85,12 @@ impl ServerTime {
         plus(self.now(now), delay)
     }
 
-    /// When, on the steady clock, the API server's clock shows `at`; an hour from now if that is earlier.
+    /// When, on the monotonic clock, the API server's clock shows `at`; an hour from now if sooner.
     pub fn steady(&self, now: Now, at: Timestamp) -> Duration {
         after(now, self.now(now), at)
     }
 
-    /// When, on the steady clock, the API server's clock may show `at`; an hour from now if that is earlier.
+    /// When, on the monotonic clock, the API server's clock may show `at`; an hour from now if sooner.
     pub fn earliest(&self, now: Now, at: Timestamp) -> Duration {
         after(now, self.latest(now), at)
     }

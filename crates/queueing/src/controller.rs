@@ -107,7 +107,7 @@ impl QueueController {
         self
     }
 
-    /// Requests of an earlier owner of these slots may land until then, on the steady clock: nothing is
+    /// Requests of an earlier owner of these slots may land until then, on the monotonic clock: nothing is
     /// released there before the units were listed after that.
     pub fn hold(&mut self, slots: Slots, until: Duration) {
         if !self.settings.defects.has(Defect::ForgetHold) {
@@ -243,7 +243,7 @@ impl QueueController {
         std::mem::take(&mut self.outcomes)
     }
 
-    /// When, on the steady clock, [`QueueController::turn`] must be called again though nothing happens.
+    /// When, on the monotonic clock, [`QueueController::turn`] must be called again though nothing happens.
     pub fn next_wake(&self, now: Now, time: Timestamp) -> Option<Duration> {
         let on_the_wall = |at: Timestamp| {
             let wait = Duration::try_from(at.duration_since(time)).unwrap_or(Duration::ZERO);
@@ -272,7 +272,7 @@ impl QueueController {
         if waits { self.outgoing.unsettled(now.steady) } else { Slots::NONE }
     }
 
-    /// When, on the steady clock, the next request without a reply can land no more.
+    /// When, on the monotonic clock, the next request without a reply can land no more.
     pub fn settles_at(&self) -> Option<Duration> {
         self.outgoing.settles_at()
     }

@@ -97,7 +97,7 @@ impl FrameworkUnits {
         FrameworkUnits { share, ..self }
     }
 
-    /// Requests of an earlier owner of these slots may land until then, on the steady clock.
+    /// Requests of an earlier owner of these slots may land until then, on the monotonic clock.
     pub fn hold(&mut self, slots: Slots, until: Duration) {
         self.share.hold(slots, until);
     }
@@ -203,7 +203,7 @@ impl FrameworkUnits {
         std::mem::take(&mut self.outcomes)
     }
 
-    /// When, on the steady clock, [`FrameworkUnits::turn`] must be called again though nothing happens.
+    /// When, on the monotonic clock, [`FrameworkUnits::turn`] must be called again though nothing happens.
     pub fn next_wake(&self) -> Option<Duration> {
         self.outgoing.next_due().filter(|_| self.units.is_synced())
     }
@@ -218,7 +218,7 @@ impl FrameworkUnits {
         self.outgoing.unsettled(now.steady)
     }
 
-    /// When, on the steady clock, the next request without a reply can land no more.
+    /// When, on the monotonic clock, the next request without a reply can land no more.
     pub fn settles_at(&self) -> Option<Duration> {
         self.outgoing.settles_at()
     }

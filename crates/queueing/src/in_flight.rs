@@ -52,7 +52,7 @@ impl<T> InFlight<T> {
         sent.chain(self.may_land.keys()).copied().collect()
     }
 
-    /// When, on the steady clock, the next request without a reply can land no more.
+    /// When, on the monotonic clock, the next request without a reply can land no more.
     pub fn settles_at(&self) -> Option<Duration> {
         self.may_land.values().copied().min()
     }

@@ -56,7 +56,7 @@ pub struct JobLifetimes {
     states: BTreeMap<ConsumerKey, State>,
     /// Ends, on the API server's clock.
     timers: BTreeSet<(Time, ConsumerKey)>,
-    /// Jobs whose end may have come, and since when, on the steady clock, they wait for a `Date`.
+    /// Jobs whose end may have come, and since when, on the monotonic clock, they wait for a `Date`.
     waiting: BTreeMap<ConsumerKey, Duration>,
     asked: bool,
     ready: Turns<ConsumerKey>,
@@ -169,7 +169,7 @@ impl JobLifetimes {
         !self.waiting.is_empty() && !std::mem::replace(&mut self.asked, true)
     }
 
-    /// The response to a request that was sent at `sent` on the steady clock carries this `Date`.
+    /// The response to a request that was sent at `sent` on the monotonic clock carries this `Date`.
     pub fn heard(&mut self, sent: Duration, date: Time) {
         self.asked = false;
         let asked: Vec<_> = self.waiting.iter().filter(|(_, since)| **since <= sent).collect();
@@ -187,7 +187,7 @@ impl JobLifetimes {
         }
     }
 
-    /// When, on the steady clock, [`JobLifetimes::turn`] must be called again though nothing happens.
+    /// When, on the monotonic clock, [`JobLifetimes::turn`] must be called again though nothing happens.
     pub fn next_wake(&self, now: Now, time: Timestamp) -> Option<Duration> {
         let timer = self.timers.first().map(|(at, _)| {
             let wait = Duration::try_from(at.timestamp().duration_since(time)).unwrap_or(Duration::ZERO);

@@ -31,7 +31,7 @@ pub struct Namespaces {
     states: BTreeMap<Arc<str>, NamespaceState>,
     /// When, on the API server's clock, a round is due though nothing happens.
     rounds: Dues<Arc<str>, Timestamp>,
-    /// When, on the steady clock, a smaller usage of a quota by others may count.
+    /// When, on the monotonic clock, a smaller usage of a quota by others may count.
     others: Dues<Arc<str>, Duration>,
 }
 
@@ -98,7 +98,7 @@ impl Namespaces {
         self.rounds.next()
     }
 
-    /// When, on the steady clock, a smaller usage of a quota by others may count.
+    /// When, on the monotonic clock, a smaller usage of a quota by others may count.
     pub fn others_at(&self) -> Option<Duration> {
         self.others.next()
     }

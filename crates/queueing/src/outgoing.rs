@@ -103,7 +103,7 @@ impl OutgoingRequests {
         }
     }
 
-    /// A piece of work is to be queued at that moment of the steady clock.
+    /// A piece of work is to be queued at that moment of the monotonic clock.
     pub fn offer_at(&mut self, at: Duration, work: Work) {
         self.later.insert((at, work));
     }

@@ -36,7 +36,7 @@ pub struct QueueState {
 pub enum NextWrite {
     /// It is written now.
     Send,
-    /// Nothing before that moment of the steady clock.
+    /// Nothing before that moment of the monotonic clock.
     Wait(Duration),
 }
 

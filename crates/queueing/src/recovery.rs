@@ -46,7 +46,7 @@ pub struct Listing {
 pub enum NextPage {
     /// The page after the one with this `continue`, of so many units at most.
     Send(Option<Arc<str>>, u32),
-    /// Nothing before that moment of the steady clock.
+    /// Nothing before that moment of the monotonic clock.
     Wait(Duration),
 }
 

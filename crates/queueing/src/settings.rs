@@ -19,8 +19,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Until when, on the steady clock, a request that ended with this reply may land; `None`: it has landed,
-    /// or never will.
+    /// Until when, on the monotonic clock, a request that ended with this reply may land; `None`: it has
+    /// landed, or never will.
     pub fn may_land(&self, now: Now, reply: &Reply) -> Option<Duration> {
         matches!(reply, Reply::Unknown(_)).then(|| now.steady + self.request_lifetime)
     }

@@ -11,9 +11,9 @@ use framework_message::{MayAct, Now, Ownership, Slot, Slots};
 pub struct Share {
     ownership: Ownership,
     active: Slots,
-    /// When it began to act for each slot, on the steady clock.
+    /// When it began to act for each slot, on the monotonic clock.
     begun: BTreeMap<Slot, Duration>,
-    /// By slot, until when requests of an earlier owner may land, on the steady clock.
+    /// By slot, until when requests of an earlier owner may land, on the monotonic clock.
     held_until: BTreeMap<Slot, Duration>,
     /// It has every slot from the start, and learns of no grants.
     is_alone: bool,

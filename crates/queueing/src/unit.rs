@@ -112,7 +112,7 @@ pub struct UnitState {
 }
 
 impl UnitState {
-    /// The next request about the unit, `now` on the steady clock and `at` the wall clock's time.
+    /// The next request about the unit, `now` on the monotonic clock and `at` the wall clock's time.
     pub fn next(&self, unit: &UnitObject, now: Duration, at: Time) -> Option<(PendingRequest, Request)> {
         if self.writes.pending.is_some() || self.writes.finished_version == Some(unit.resource_version) {
             return None;

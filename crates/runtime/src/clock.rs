@@ -1,6 +1,6 @@
 //! The one place where the runtime reads a clock.
 //!
-//! The steady clock of [`Now`] is tokio's. The boot clock and the wall clock are the system's. A simulated
+//! The monotonic clock of [`Now`] is tokio's. The boot clock and the wall clock are the system's. A simulated
 //! [`Clock`] derives all three from tokio's, and stands still while tokio is paused. No other part of this
 //! crate may read a clock.
 
@@ -27,7 +27,7 @@ pub struct Clock {
 const RATE: u32 = 1000;
 
 impl Clock {
-    /// The system's clocks; the steady one starts now.
+    /// The system's clocks; the monotonic one starts now.
     pub fn system() -> Self {
         Clock { start: Instant::now(), wall: None, boot: Some(boot_time()), rate: RATE }
     }
@@ -59,7 +59,7 @@ impl Clock {
         Now { steady, boot, wall }
     }
 
-    /// The tokio instant at which the steady clock shows `steady`.
+    /// The tokio instant at which the monotonic clock shows `steady`.
     pub fn instant(&self, steady: Duration) -> Instant {
         if self.rate == RATE {
             return self.start + steady;

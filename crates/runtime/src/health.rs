@@ -83,7 +83,7 @@ pub struct Health {
     stopping: AtomicBool,
     /// The reason why the start-up checks wait.
     waiting: Mutex<Option<String>>,
-    /// When, in milliseconds of the steady clock, the turn that is under way began.
+    /// When, in milliseconds of the monotonic clock, the turn that is under way began.
     turn: AtomicU64,
 }
 

@@ -303,7 +303,7 @@ impl Metrics {
         self.queues.with_label_values(&[name]).set(whole(depth));
     }
 
-    /// Sets the gauges of the engine at `now`, on the steady clock.
+    /// Sets the gauges of the engine at `now`, on the monotonic clock.
     pub fn engine(&self, gauges: &Gauges, now: Duration) {
         // Gauges of states that no Framework is in any more must fall to 0.
         self.frameworks.reset();

@@ -175,7 +175,7 @@ pub struct Writer {
     known: BTreeMap<(String, &'static str), OpenEvent>,
     /// How many Events this writer has named.
     made: u64,
-    /// When, on the steady clock, the next Event would be due if they came evenly.
+    /// When, on the monotonic clock, the next Event would be due if they came evenly.
     ready: Duration,
 }
 

@@ -21,7 +21,7 @@ const PODS: &str = "pods";
 pub enum Verdict {
     /// Nothing.
     Keep,
-    /// Nothing before that moment of the steady clock.
+    /// Nothing before that moment of the monotonic clock.
     KeepUntil(Duration),
     /// Its Framework is read, which is not seen: nothing has shown that it is gone.
     Read,

@@ -66,7 +66,7 @@ impl JobLifetimes {
         self.sent.unsettled(now.steady)
     }
 
-    /// When, on the steady clock, the next request without a reply can land no more.
+    /// When, on the monotonic clock, the next request without a reply can land no more.
     pub fn settles_at(&self) -> Option<Duration> {
         self.sent.settles_at()
     }

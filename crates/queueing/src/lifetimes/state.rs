@@ -76,7 +76,7 @@ pub struct State {
     pub not_before: Duration,
     /// Its JobSet.
     pub child: Child,
-    /// When, on the steady clock, the JobSet is read once more, though the job has failed.
+    /// When, on the monotonic clock, the JobSet is read once more, though the job has failed.
     pub confirms: Option<Duration>,
     /// Whether the deadline was counted.
     pub counted: bool,

@@ -102,7 +102,7 @@ impl Queueing {
         self.again
     }
 
-    /// When, on the steady clock, the queues want a turn though nothing happens.
+    /// When, on the monotonic clock, the queues want a turn though nothing happens.
     pub fn next_wake(&self, engine: &Engine, now: Now) -> Option<Duration> {
         let time = engine.time(now);
         let sides = self.sides.as_ref();

@@ -48,7 +48,7 @@ pub struct Shares {
     /// The grants, and the slots that the watches are to show.
     granted: Granted,
     accompanied: watch::Sender<bool>,
-    /// When the drain of a slot began, on the steady clock.
+    /// When the drain of a slot began, on the monotonic clock.
     draining: BTreeMap<Slot, Duration>,
     /// The name of the last drain that the loop has begun.
     drain_since: Duration,

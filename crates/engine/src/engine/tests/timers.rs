@@ -128,7 +128,7 @@ fn fifty_thousand_timers_cost_nothing_until_they_fire() {
     let begun = cluster.now;
     cluster.log.clear();
     assert_eq!(turns_until(&mut cluster, begun + SECOND * 3599), 0, "turns in an hour");
-    // Then all are looked at once, because the steady clock may have stood still.
+    // Then all are looked at once, because the monotonic clock may have stood still.
     assert_eq!(turns_until(&mut cluster, begun + SECOND * (TTL - 1)), 1, "turns in the next");
     assert_eq!(cluster.log, Vec::<String>::new(), "nothing is asked for");
 }

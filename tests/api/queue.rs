@@ -12,11 +12,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::cluster::{installed, kubectl};
-use crate::units::{PATIENCE, POLICY, Space, answer, queue, refused, unit, with};
+use crate::units::{PATIENCE, POLICY, UnitSpace, answer, queue, refused, unit, with};
 
 #[tokio::test]
 async fn a_unit_as_the_proposal_has_it_is_stored_as_given() {
-    let space = Space::new("unit-given").await;
+    let space = UnitSpace::new("unit-given").await;
     let mut given = unit("unit1");
     given["spec"]["consumerRef"] =
         json!({"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "job1", "namespace": "unit-given"});
@@ -28,7 +28,7 @@ async fn a_unit_as_the_proposal_has_it_is_stored_as_given() {
 
 #[tokio::test]
 async fn defaults_are_filled_in_and_a_status_given_at_creation_is_dropped() {
-    let space = Space::new("unit-defaults").await;
+    let space = UnitSpace::new("unit-defaults").await;
     let mut bare = unit("bare");
     let consumer = bare["spec"]["consumerRef"].clone();
     bare["spec"] = json!({"consumerRef": consumer});
@@ -64,7 +64,7 @@ struct Invalid {
 
 #[tokio::test]
 async fn an_invalid_unit_or_queue_is_refused_and_the_message_names_the_field() {
-    let space = Space::new("unit-invalid").await;
+    let space = UnitSpace::new("unit-invalid").await;
     let cases: Vec<Invalid> =
         serde_saphyr::from_str(include_str!("../data/invalid_queue_units.yaml")).unwrap();
     assert!(cases.len() >= 30, "{} cases", cases.len());
@@ -89,7 +89,7 @@ async fn an_invalid_unit_or_queue_is_refused_and_the_message_names_the_field() {
 
 #[tokio::test]
 async fn every_quantity_that_kubernetes_accepts_is_accepted() {
-    let space = Space::new("quantities").await;
+    let space = UnitSpace::new("quantities").await;
     for quantity in ["0", "2", "0.5", ".5", "500m", "1e3", "2E", "1.5Gi", "4Ki", "100n", "+3"] {
         let unit = with("good", "/resource/cpu", json!(quantity));
         space.try_create(&unit).await.unwrap_or_else(|refusal| panic!("{quantity}: {refusal}"));
@@ -104,7 +104,7 @@ async fn every_quantity_that_kubernetes_accepts_is_accepted() {
 
 #[tokio::test]
 async fn only_priority_changes_and_only_until_the_unit_is_released() {
-    let space = Space::new("changes").await;
+    let space = UnitSpace::new("changes").await;
     let class = "spec.priorityClassName: Forbidden: priorityClassName is fixed";
     let fixed = [
         (json!({"queue": "other"}), "spec.queue: Forbidden: queue is fixed"),
@@ -148,7 +148,7 @@ async fn only_priority_changes_and_only_until_the_unit_is_released() {
 
 #[tokio::test]
 async fn a_phase_only_goes_forward_and_not_by_two_steps() {
-    let space = Space::new("phases").await;
+    let space = UnitSpace::new("phases").await;
     let all = [None, Some("Enqueued"), Some("Dequeued")];
     for (at, from) in all.into_iter().enumerate() {
         for (goal, to) in all.into_iter().enumerate() {
@@ -177,7 +177,7 @@ async fn a_phase_only_goes_forward_and_not_by_two_steps() {
 /// One of the two comes first, and the other one sees it.
 #[tokio::test]
 async fn a_priority_that_races_with_a_release_changes_nothing_or_stops_it() {
-    let space = Space::new("race").await;
+    let space = UnitSpace::new("race").await;
     space.unit_in("job", Some("Enqueued")).await;
     let seen = space.units.get("job").await.expect("it is there");
     let version = seen.metadata.resource_version.clone().expect("a version");
@@ -198,7 +198,7 @@ async fn a_priority_that_races_with_a_release_changes_nothing_or_stops_it() {
 
 #[tokio::test]
 async fn conditions_are_keyed_by_type_and_have_a_closed_set_of_reasons() {
-    let space = Space::new("conditions").await;
+    let space = UnitSpace::new("conditions").await;
     space.unit_in("job", Some("Enqueued")).await;
     let condition = |kind: &str, reason: &str| {
         json!({
@@ -226,7 +226,7 @@ async fn conditions_are_keyed_by_type_and_have_a_closed_set_of_reasons() {
 /// server's cost of queueing.
 #[tokio::test]
 async fn a_status_is_owned_as_a_whole() {
-    let space = Space::new("owner").await;
+    let space = UnitSpace::new("owner").await;
     space.unit_in("job", Some("Enqueued")).await;
     let condition = json!({
         "type": "Dequeued", "status": "False", "reason": "Waiting", "message": "",
@@ -245,7 +245,7 @@ async fn a_status_is_owned_as_a_whole() {
 
 #[tokio::test]
 async fn a_consumer_of_another_namespace_is_refused_by_the_shipped_policy() {
-    let space = Space::new("consumers").await;
+    let space = UnitSpace::new("consumers").await;
     let refusal = space.create(&with("job", "/consumerRef/namespace", json!("elsewhere"))).await;
     let words = "spec.consumerRef.namespace is elsewhere: a QueueUnit is for a job of its own namespace, \
                  consumers; leave the field out";
@@ -285,7 +285,7 @@ fn the_policy_applies_to_creations_only() {
 
 #[tokio::test]
 async fn kubectl_shows_queue_priority_phase_reason_and_age() {
-    let space = Space::new("unit-columns").await;
+    let space = UnitSpace::new("unit-columns").await;
     space.unit_in("job", Some("Enqueued")).await;
     let condition = json!({
         "type": "Dequeued", "status": "False", "reason": "InsufficientQuota", "message": "no room",

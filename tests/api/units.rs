@@ -15,7 +15,7 @@ pub const POLICY: &str = include_str!("../../deploy/base/queue_unit_policy.yaml"
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A namespace of one test.
-pub struct Space {
+pub struct UnitSpace {
     /// Its units.
     pub units: Api<DynamicObject>,
     /// Its Queues.
@@ -34,13 +34,13 @@ pub fn answer(result: Result<DynamicObject, kube::Error>) -> Answer {
     }
 }
 
-impl Space {
+impl UnitSpace {
     /// Makes the namespace.
-    pub async fn new(name: &str) -> Space {
+    pub async fn new(name: &str) -> UnitSpace {
         let cluster = installed();
         cluster.namespace(name).await.expect("a namespace");
         let api = |resource: ApiResource| Api::namespaced_with(cluster.client(), name, &resource);
-        let space = Space {
+        let space = UnitSpace {
             units: api(ApiResource::erase::<QueueUnit>(&())),
             queues: api(ApiResource::erase::<Queue>(&())),
         };

@@ -148,7 +148,7 @@ fn a_release_that_lands_late_finds_its_room_after_a_stop_and_a_crash() {
 
 /// The LISTs of Jobs and Pods in queues may take long. A slot that is granted meanwhile would wait for them.
 #[test]
-fn what_no_slot_selects_is_listed_before_the_first_slot_comes() {
+fn objects_that_no_slot_selects_are_listed_before_the_first_slot_comes() {
     simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {
         let mut setup = Setup::default();
         setup.policy.queueing = true;

@@ -62,7 +62,7 @@ fn a_label_that_is_edited_while_its_framework_runs_is_put_right() {
     simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {
         let user = cluster.user();
         let setup = Setup::default();
-        let told = setup.told.clone();
+        let log = setup.log.clone();
         let (one, two) = (replica_with(&cluster, 1, setup.clone()), replica_with(&cluster, 2, setup));
         shared(&cluster, &[&one, &two]).await;
         framework("f").role("w", 2).told("run-ms", "20000").create(&user);
@@ -84,7 +84,7 @@ fn a_label_that_is_edited_while_its_framework_runs_is_put_right() {
         assert!(cluster.until(SECOND * 60, over).await, "it does not end");
         let made = cluster.history().of("pods").filter(|change| change.creates()).count();
         assert_eq!(made, 2, "no Task runs twice");
-        let ends = told.tellings().into_iter().filter(|telling| telling.trigger == "OnFrameworkDeletion");
+        let ends = log.lines().into_iter().filter(|line| line.trigger == "OnFrameworkDeletion");
         assert_eq!(ends.count(), 0, "nobody deleted it");
         pass(SECOND * 10).await;
         check::at_quiescence(&cluster.history()).unwrap();

@@ -19,7 +19,7 @@ use jiff::SignedDuration;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::history::Told;
+use super::history::LogLines;
 use super::wire::{Fuse, Gate, wire};
 
 /// The kinds of jobs whose rows each simulated controller has.
@@ -39,7 +39,7 @@ pub struct Setup {
     /// The rows of kinds of jobs.
     pub job_kinds: Vec<JobKindRow>,
     /// The journal of its history.
-    pub told: Told,
+    pub log: LogLines,
     /// The setup of its member; `None`: it is alone.
     pub member: Option<MemberSetup>,
 }
@@ -78,7 +78,7 @@ impl Default for Setup {
             settings,
             wrong_by: SignedDuration::ZERO,
             job_kinds: of_kubernetes(),
-            told: Told::default(),
+            log: LogLines::default(),
             member: None,
         }
     }
@@ -129,7 +129,7 @@ impl Controller {
             seeds: Seeds::fixed(seed.wrapping_add(incarnation as u64)),
             metrics: Metrics::new(),
             health: Arc::new(Health::new(clock)),
-            journal: setup.told.journal(cluster),
+            journal: setup.log.journal(cluster),
             span_exporter: None,
             instance: name.clone(),
             namespace: None,

@@ -13,11 +13,11 @@ use serde_json::Value;
 
 /// The lines of all controllers of a cluster.
 #[derive(Clone, Debug, Default)]
-pub struct Told(Arc<Mutex<Vec<Telling>>>);
+pub struct LogLines(Arc<Mutex<Vec<LogLine>>>);
 
 /// One line.
 #[derive(Clone, Debug)]
-pub struct Telling {
+pub struct LogLine {
     /// The last resourceVersion when it was logged.
     pub rv: u64,
     /// `OnTaskRetry` and the like.
@@ -28,14 +28,14 @@ pub struct Telling {
     pub object: Value,
 }
 
-impl Told {
+impl LogLines {
     /// The journal for a controller of this cluster.
     pub fn journal(&self, cluster: &SimCluster) -> Arc<dyn Journal> {
-        Arc::new(Diary { cluster: cluster.clone(), told: self.clone() })
+        Arc::new(Diary { cluster: cluster.clone(), logged: self.clone() })
     }
 
     /// The lines so far.
-    pub fn tellings(&self) -> Vec<Telling> {
+    pub fn lines(&self) -> Vec<LogLine> {
         self.0.lock().expect("nobody panicked").clone()
     }
 }
@@ -43,68 +43,68 @@ impl Told {
 #[derive(Debug)]
 struct Diary {
     cluster: SimCluster,
-    told: Told,
+    logged: LogLines,
 }
 
 impl Journal for Diary {
     fn append(&self, lines: Vec<Line>, at: Timestamp) -> Result<Receipt, Full> {
         let rv = self.cluster.version();
-        let tellings = lines.iter().map(|line| read(rv, &line.render(at)));
-        self.told.0.lock().expect("nobody panicked").extend(tellings);
+        let logged = lines.iter().map(|line| read(rv, &line.render(at)));
+        self.logged.0.lock().expect("nobody panicked").extend(logged);
         Ok(Receipt::Written)
     }
 }
 
 /// Takes a line apart as a pipeline does.
-fn read(rv: u64, line: &[u8]) -> Telling {
+fn read(rv: u64, line: &[u8]) -> LogLine {
     let line = std::str::from_utf8(line).expect("UTF-8").strip_suffix('\n').expect("it ends");
     assert!(!line.contains('\n'), "one line: {line}");
     let (head, json) = line.split_once(MARKER).expect("the marker");
     let (sentence, trigger) = head.rsplit_once(": ").expect("a trigger");
     let object = serde_json::from_str(json).expect("JSON");
-    Telling { rv, trigger: trigger.to_owned(), incomplete: sentence.contains("incomplete"), object }
+    LogLine { rv, trigger: trigger.to_owned(), incomplete: sentence.contains("incomplete"), object }
 }
 
 /// The key of a fact that is logged once: a trigger, a UID and, of retries, an attempt.
 pub type Fact = (&'static str, String, Option<i64>);
 
 /// Checks all lines. An error describes the fault.
-pub fn judge(history: &History, told: &[Telling]) -> Result<(), String> {
-    let told = persisted(history, told)?;
-    match deleted(history).iter().find(|fact| !told.contains_key(fact)) {
-        Some(missed) => Err(format!("{missed:?} was not told")),
+pub fn judge(history: &History, logged: &[LogLine]) -> Result<(), String> {
+    let logged = persisted(history, logged)?;
+    match deleted(history).iter().find(|fact| !logged.contains_key(fact)) {
+        Some(missed) => Err(format!("{missed:?} was not logged")),
         None => Ok(()),
     }
 }
 
-/// Checks that what was logged was persisted, and that it was logged before it was replaced. Returns the
+/// Checks that each logged fact was persisted, and that it was logged before it was replaced. Returns the
 /// logged facts.
-pub fn persisted(history: &History, told: &[Telling]) -> Result<BTreeMap<Fact, u64>, String> {
-    for telling in told {
-        truthful(history, telling)
-            .map_err(|what| format!("{} of {}: {what}", telling.trigger, telling.object["metadata"]))?;
+pub fn persisted(history: &History, logged: &[LogLine]) -> Result<BTreeMap<Fact, u64>, String> {
+    for line in logged {
+        truthful(history, line)
+            .map_err(|what| format!("{} of {}: {what}", line.trigger, line.object["metadata"]))?;
     }
     let mut first: BTreeMap<Fact, u64> = BTreeMap::new();
-    for telling in told {
-        first.entry(fact(telling)).or_insert(telling.rv);
+    for line in logged {
+        first.entry(fact(line)).or_insert(line.rv);
     }
-    let was_told = |fact: &Fact, by: u64| first.get(fact).is_some_and(|rv| *rv < by);
+    let was_logged = |fact: &Fact, by: u64| first.get(fact).is_some_and(|rv| *rv < by);
     for change in history.of("frameworks") {
         if let (Some(old), Some(new)) = (&change.old, &change.new)
-            && let Some(missed) = replaced(old, new).iter().find(|fact| !was_told(fact, change.rv))
+            && let Some(missed) = replaced(old, new).iter().find(|fact| !was_logged(fact, change.rv))
         {
-            return Err(format!("rv {}: {missed:?} was not told before it was replaced", change.rv));
+            return Err(format!("rv {}: {missed:?} was not logged before it was replaced", change.rv));
         }
     }
     Ok(first)
 }
 
-fn fact(telling: &Telling) -> Fact {
+fn fact(line: &LogLine) -> Fact {
     const NAMES: [&str; 5] =
         ["OnFrameworkRetry", "OnFrameworkDeletion", "OnTaskRetry", "OnTaskDeletion", "OnPodDeletion"];
-    let trigger = NAMES.into_iter().find(|name| *name == telling.trigger).expect("a known trigger");
-    let attempt = trigger.ends_with("Retry").then(|| attempt_of(&telling.object["status"])).flatten();
-    (trigger, telling.object.uid().to_owned(), attempt)
+    let trigger = NAMES.into_iter().find(|name| *name == line.trigger).expect("a known trigger");
+    let attempt = trigger.ends_with("Retry").then(|| attempt_of(&line.object["status"])).flatten();
+    (trigger, line.object.uid().to_owned(), attempt)
 }
 
 fn attempt_of(status: &Value) -> Option<i64> {
@@ -112,14 +112,14 @@ fn attempt_of(status: &Value) -> Option<i64> {
 }
 
 /// Whether the logged object was persisted, or is gone, as the line says.
-fn truthful(history: &History, telling: &Telling) -> Result<(), String> {
-    let Telling { object, trigger, incomplete, .. } = telling;
+fn truthful(history: &History, line: &LogLine) -> Result<(), String> {
+    let LogLine { object, trigger, incomplete, .. } = line;
     if object["kind"] == "Pod" {
         let ends = |change: &&Arc<Change>| change.uid == object.uid() && change.new.is_none();
         return match history.of("pods").find(ends) {
             // One that disappeared while no controller looked may have lost its label.
             _ if *incomplete => Ok(()),
-            Some(end) if end.rv > telling.rv => Err("it was told before it was gone".to_owned()),
+            Some(end) if end.rv > line.rv => Err("it was logged before it was gone".to_owned()),
             Some(end) if object["status"] != end.object()["status"] => {
                 Err(format!("it was {}", end.object()["status"]))
             }
@@ -128,7 +128,7 @@ fn truthful(history: &History, telling: &Telling) -> Result<(), String> {
         };
     }
     let rv: u64 = object.meta("resourceVersion").parse().map_err(|_| "no resourceVersion".to_owned())?;
-    let version = history.of("frameworks").find(|change| change.rv == rv && rv <= telling.rv);
+    let version = history.of("frameworks").find(|change| change.rv == rv && rv <= line.rv);
     let version = version.and_then(|change| change.new.clone().or(change.old.clone()));
     let version = version.ok_or("no such version was persisted by then")?;
     let status = &read_status(&version);
@@ -139,7 +139,7 @@ fn truthful(history: &History, telling: &Telling) -> Result<(), String> {
     let persisted =
         if trigger == "OnTaskRetry" { &ended_as(persisted, &object["status"]) } else { persisted };
     if *persisted != object["status"] {
-        return Err(format!("told {}, persisted {persisted}", object["status"]));
+        return Err(format!("logged {}, persisted {persisted}", object["status"]));
     }
     let state = object["status"]["state"].as_str().unwrap_or_default();
     let expected = match trigger.as_str() {
@@ -152,13 +152,13 @@ fn truthful(history: &History, telling: &Telling) -> Result<(), String> {
 
 /// The status of a Task that is retried, with the end of its attempt as it was logged. Its outcome was
 /// persisted before.
-fn ended_as(persisted: &Value, told: &Value) -> Value {
+fn ended_as(persisted: &Value, logged: &Value) -> Value {
     let mut ended = persisted.clone();
     let is_decided = !persisted["attemptStatus"]["completionStatus"].is_null();
     if is_decided && persisted["state"] != "AttemptCompleted" {
         for field in ["/state", "/transitionTime", "/attemptStatus/completionTime"] {
-            if let (Some(ended), Some(told)) = (ended.pointer_mut(field), told.pointer(field)) {
-                *ended = told.clone();
+            if let (Some(ended), Some(logged)) = (ended.pointer_mut(field), logged.pointer(field)) {
+                *ended = logged.clone();
             }
         }
     }

@@ -101,8 +101,8 @@ impl Stage {
         let ended = endgame::play(self).await;
         let history = self.cluster.history();
         let found = endgame::judge(&history, &history, ended, &self.conditions);
-        let told = self.conditions.setup.told.tellings();
-        let found = found.or_else(|| Some((history::judge(&history, &told).err()?, None)));
+        let logged = self.conditions.setup.log.lines();
+        let found = found.or_else(|| Some((history::judge(&history, &logged).err()?, None)));
         Walked {
             broken: found.map(|(what, rv)| Broken { what, tail: self.tail(&history, rv) }),
             digest: self.cluster.digest(),

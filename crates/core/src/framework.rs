@@ -127,12 +127,12 @@ impl Step<'_> {
     /// The deadline has passed: ends the attempt, unless the observation ends it, too. No Task is retried
     /// any more.
     fn run_out(&self, next: &mut FrameworkStatus, reports: &mut Vec<Report>) {
-        let (mut ended, told) = (next.clone(), reports.len());
+        let (mut ended, reported) = (next.clone(), reports.len());
         self.run(&mut ended, reports);
         if ended.attempt_status.completion_status.is_some() {
             *next = ended;
         } else {
-            reports.truncate(told);
+            reports.truncate(reported);
             self.end_late(next, reports);
         }
     }

@@ -106,13 +106,13 @@ pub(crate) fn replaced(
     at: Time,
     switches: &LogObjectSnapshot,
 ) -> Vec<Snapshot> {
-    let mut told = if status.attempt_status.id == next.attempt_status.id {
+    let mut snapshots = if status.attempt_status.id == next.attempt_status.id {
         status.task_roles().iter().flat_map(|role| replaced_tasks(role, next, at)).collect()
     } else {
         vec![Snapshot::FrameworkRetry]
     };
-    told.retain(|snapshot| snapshot.trigger().is_on(switches));
-    told
+    snapshots.retain(|snapshot| snapshot.trigger().is_on(switches));
+    snapshots
 }
 
 fn replaced_tasks(role: &TaskRoleStatus, next: &FrameworkStatus, at: Time) -> impl Iterator<Item = Snapshot> {

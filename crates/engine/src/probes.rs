@@ -1,6 +1,6 @@
 //! Refused creates: one create finds out whether a refusal has passed, not one for each Task.
 //!
-//! The Pods of a TaskRole are made from one template, so what is refused to one of them is refused to all.
+//! The Pods of a TaskRole are made from one template, so a refusal of one of them is a refusal of all.
 //! TaskRoles that are refused for one reason are probed in turn. Guarantees: after a refusal, no Pod of the
 //! TaskRole is created until a delay is over; then one Pod of all TaskRoles that were refused for the same
 //! reason is. Other TaskRoles are not affected, unless 16 were refused.
@@ -56,7 +56,7 @@ impl Probes {
         Some(refused.until)
     }
 
-    /// A create was accepted: what was refused together with its TaskRole need not wait any more.
+    /// A create was accepted: TaskRoles that were refused together with its own need not wait any more.
     pub fn accepted(&mut self, action: &Action) {
         if let Action::CreatePod { name, task_role, .. } = action {
             let is_of = |refused: &Refused| {
@@ -69,7 +69,7 @@ impl Probes {
     /// A create is sent.
     pub fn sent(&mut self, action: &Action) {
         if let Action::CreatePod { name, .. } = action
-            && let Some((code, task_role)) = self.holds(action)
+            && let Some((code, task_role)) = self.delays(action)
             && let Some(refused) = self.refused.get_mut(&code)
             && refused.probe.is_none()
         {
@@ -94,7 +94,7 @@ impl Probes {
         }
         let mut chosen: BTreeMap<u16, (bool, &str, usize)> = BTreeMap::new();
         for (index, action) in acts.iter().enumerate() {
-            let Some((code, task_role)) = self.holds(action) else { continue };
+            let Some((code, task_role)) = self.delays(action) else { continue };
             let refused = &self.refused[&code];
             if now >= refused.until && refused.probe.is_none() {
                 // The TaskRole after the last one, or the first.
@@ -106,12 +106,12 @@ impl Probes {
         let mut index = 0..;
         acts.retain(|action| {
             let is_probe = index.next().is_some_and(|index| probes.contains(&index));
-            is_probe || self.holds(action).is_none()
+            is_probe || self.delays(action).is_none()
         });
     }
 
     /// The refusal that a create waits for, and its TaskRole.
-    fn holds<'a>(&self, action: &'a Action) -> Option<(u16, &'a str)> {
+    fn delays<'a>(&self, action: &'a Action) -> Option<(u16, &'a str)> {
         let Action::CreatePod { task_role, .. } = action else { return None };
         let own = self.refused.iter().find(|(_, refused)| refused.task_roles.contains(task_role));
         let of_many = || self.refused.iter().find(|(_, refused)| refused.task_roles.len() >= MANY);

@@ -115,7 +115,7 @@ impl Failure {
             Ok(read) if read.kind == "Status" && read.api_version == "v1" => Failure {
                 // Only an answer without a Status has no reason.
                 reason: read.reason.filter(|reason| !reason.is_empty()).unwrap_or_else(|| UNKNOWN.to_owned()),
-                message: cut(read.message.unwrap_or_else(words)),
+                message: truncate(read.message.unwrap_or_else(words)),
                 is_status: true,
             },
             Err(_) if body.len() >= MOST_BYTES_OF_FAILURE && body.starts_with(STATUS) => {
@@ -124,7 +124,7 @@ impl Failure {
                 let message =
                     text.split_once("\"message\":\"").map_or(&*text, |(_, message)| message).to_owned();
                 let reason = Some(reason_of(status)).filter(|reason| !reason.is_empty()).unwrap_or(UNKNOWN);
-                Failure { reason: reason.to_owned(), message: cut(message), is_status: true }
+                Failure { reason: reason.to_owned(), message: truncate(message), is_status: true }
             }
             _ => {
                 let text = String::from_utf8_lossy(&body[..body.len().min(300)]).trim().to_owned();
@@ -167,7 +167,7 @@ fn reason_of(status: StatusCode) -> &'static str {
 }
 
 /// The beginning of a message, with a mark where something is missing.
-fn cut(mut message: String) -> String {
+fn truncate(mut message: String) -> String {
     if message.len() > MOST_OF_MESSAGE {
         message.truncate(message.floor_char_boundary(MOST_OF_MESSAGE));
         message.push_str(" [cut]");

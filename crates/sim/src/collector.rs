@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::deed::Errand;
+use crate::deed::WorkItem;
 use crate::deletion::DeleteOptions;
 use crate::kind::KindId;
 use crate::object::{FOREGROUND, Meta, ORPHAN, Object};
@@ -18,13 +18,13 @@ use crate::store::Key;
 use crate::update::Part;
 use crate::world::World;
 
-/// Runs an errand.
-pub(crate) fn run(world: &mut World, errand: Errand) {
-    match errand {
-        Errand::Notice(index) => notice(world, index),
-        Errand::Visit(uid) => visit(world, &uid),
-        Errand::Await(uid) => wait_for_dependents(world, &uid),
-        Errand::Release(uid) => release(world, &uid),
+/// Handles an item of the work queue.
+pub(crate) fn run(world: &mut World, item: WorkItem) {
+    match item {
+        WorkItem::Notice(index) => notice(world, index),
+        WorkItem::Visit(uid) => visit(world, &uid),
+        WorkItem::Await(uid) => wait_for_dependents(world, &uid),
+        WorkItem::Release(uid) => release(world, &uid),
     }
 }
 
@@ -33,37 +33,37 @@ fn notice(world: &mut World, index: usize) {
     let uid = &change.uid;
     // Notices may overtake each other: a node that is gone from the store must not come back to the graph.
     let living = world.store.find_uid(uid).is_some();
-    let mut errands = Vec::new();
+    let mut items = Vec::new();
     match &change.new {
         Some(object) if living => {
             world.collector.learn(uid, Some(object));
             if object.deleting() && object.has_finalizer(FOREGROUND) {
-                errands.push(Errand::Await(uid.clone()));
+                items.push(WorkItem::Await(uid.clone()));
             }
             if object.deleting() && object.has_finalizer(ORPHAN) {
-                errands.push(Errand::Release(uid.clone()));
+                items.push(WorkItem::Release(uid.clone()));
             }
             let gone = |owner: &Value| owner["uid"].as_str().is_some_and(|uid| absent(world, uid));
             if object.owners().iter().any(gone) {
-                errands.push(Errand::Visit(uid.clone()));
+                items.push(WorkItem::Visit(uid.clone()));
             }
         }
         Some(_) => {}
         None => {
             let dependents = world.collector.dependents_of(uid);
-            errands.extend(dependents.into_iter().map(|(uid, _)| Errand::Visit(uid)));
+            items.extend(dependents.into_iter().map(|(uid, _)| WorkItem::Visit(uid)));
             let owners = change.object().owners().iter().filter_map(|owner| owner["uid"].as_str());
-            errands.extend(owners.map(|owner| Errand::Await(owner.to_owned())));
+            items.extend(owners.map(|owner| WorkItem::Await(owner.to_owned())));
             world.collector.learn(uid, None);
         }
     }
-    plan(world, errands);
+    plan(world, items);
 }
 
-fn plan(world: &mut World, errands: Vec<Errand>) {
+fn plan(world: &mut World, items: Vec<WorkItem>) {
     let now = world.clock.elapsed();
-    for errand in errands {
-        world.collector.plan(now, errand, &mut world.agenda);
+    for item in items {
+        world.collector.plan(now, item, &mut world.agenda);
     }
 }
 
@@ -131,7 +131,7 @@ fn wait_for_dependents(world: &mut World, uid: &str) {
     if !dependents.iter().any(|(_, blocks)| *blocks) {
         return drop_finalizer(world, kind, &object, FOREGROUND);
     }
-    plan(world, dependents.into_iter().map(|(uid, _)| Errand::Visit(uid)).collect());
+    plan(world, dependents.into_iter().map(|(uid, _)| WorkItem::Visit(uid)).collect());
 }
 
 /// Takes an object out of the owner references of its dependents, then lets it go.

@@ -29,7 +29,7 @@ pub(crate) enum Deed {
     /// A node or the scheduler takes a step with a Pod.
     Pod(PodRef, Step),
     /// The garbage collector looks at something.
-    Collect(Errand),
+    Collect(WorkItem),
     /// The quota controller counts the use in a namespace.
     Count(String),
 }
@@ -64,9 +64,9 @@ pub(crate) enum Step {
     Evict,
 }
 
-/// Something the collector is going to look at.
+/// An item of the collector's work queue.
 #[derive(Debug, Clone)]
-pub(crate) enum Errand {
+pub(crate) enum WorkItem {
     /// A change, by its place in the history.
     Notice(usize),
     /// An object whose owners may be gone.

@@ -23,7 +23,7 @@ fn run_due(world: &mut World) {
                 world.with_watches(|watches, around| watches.close(id, ending, around))
             }
             Deed::Pod(pod, step) => kubelet::step(world, &pod, step),
-            Deed::Collect(errand) => collector::run(world, errand),
+            Deed::Collect(item) => collector::run(world, item),
             Deed::Count(namespace) => quota::count(world, &namespace),
         }
     }

@@ -433,8 +433,8 @@ impl Stage {
         let history = self.cluster.history();
         let found = broken_promise(&history, blind);
         let found = found.or_else(|| endgame::judge(&history, &history, ended, &self.conditions));
-        let told = self.conditions.setup.told.tellings();
-        let found = found.or_else(|| Some((history::judge(&history, &told).err()?, None)));
+        let logged = self.conditions.setup.log.lines();
+        let found = found.or_else(|| Some((history::judge(&history, &logged).err()?, None)));
         let walked = Walked {
             broken: found.map(|(what, rv)| Broken { what, tail: self.tail(&history, rv) }),
             digest: self.cluster.digest(),
@@ -451,7 +451,7 @@ impl Stage {
         self.make_room();
     }
 
-    /// The jobs of users have their turn and end. Returns what has not.
+    /// The jobs of users have their turn and end. Names those that have not.
     pub async fn last_trains(&mut self) -> Option<String> {
         for _ in 0..60 {
             if !self.end_trains() {

@@ -1,5 +1,5 @@
 //! The random walk of replicas. Several controllers share the Frameworks by slots; they are killed, stopped,
-//! started and cut off, and what they sent may be applied after their end. Their clocks are wrong, and run up
+//! started and cut off, and their requests may be applied after their end. Their clocks are wrong, and run up
 //! to a tenth fast or slow.
 //!
 //! In half of the walks controllers also stand still, and go on after up to 80 s with the requests that they
@@ -141,14 +141,14 @@ impl Troupe {
         }
         let ended = self.end().await;
         let history = self.stage.cluster.history();
-        let told = self.stage.conditions.setup.told.tellings();
+        let logged = self.stage.conditions.setup.log.lines();
         let judged = slots::judge(&history, &self.pauses);
         let counts = judged.clone().unwrap_or_default();
         let told_apart = slots::told_apart(history.clone());
         let found = endgame::judge(&history, &told_apart, ended, &self.stage.conditions)
             .or_else(|| self.is_queued().then(|| queues::broken_promise(&history, Blind::default()))?)
             .or_else(|| judged.err().map(|(what, rv)| (what, Some(rv))))
-            .or_else(|| Some((history::persisted(&history, &told).err()?, None)))
+            .or_else(|| Some((history::persisted(&history, &logged).err()?, None)))
             .or_else(|| Some((self.unshared(&history)?, None)));
         let walked = Walked {
             broken: found.map(|(what, rv)| Broken { what, tail: self.stage.tail(&history, rv) }),

@@ -1,4 +1,4 @@
-//! The events of a life: what one status write changes, and the rule that decided it.
+//! The events of a life: the changes of one status write, and the rule that decided each.
 
 use std::collections::BTreeMap;
 
@@ -34,9 +34,10 @@ pub fn events(
     events.into_iter().map(|(what, rule)| Event { after_sec, what, rule }).collect()
 }
 
-type Told = (String, Option<String>);
+/// The words of an event, and the rule that decided it.
+type Entry = (String, Option<String>);
 
-fn of_tasks(spec: &FrameworkSpec, before: Option<&FrameworkStatus>, after: &FrameworkStatus) -> Vec<Told> {
+fn of_tasks(spec: &FrameworkSpec, before: Option<&FrameworkStatus>, after: &FrameworkStatus) -> Vec<Entry> {
     let mut groups: BTreeMap<(u8, String, Option<String>), Vec<String>> = BTreeMap::new();
     for role in after.task_roles() {
         let Some(policy) = spec.task_role(&role.name).map(|role| role.task.retry_policy) else { continue };
@@ -49,10 +50,10 @@ fn of_tasks(spec: &FrameworkSpec, before: Option<&FrameworkStatus>, after: &Fram
             }
         }
     }
-    let told = |((_, what, by), names): ((u8, String, _), Vec<String>)| {
+    let entry = |((_, what, by), names): ((u8, String, _), Vec<String>)| {
         (format!("{} {what}", rule::tasks(&names)), by)
     };
-    groups.into_iter().map(told).collect()
+    groups.into_iter().map(entry).collect()
 }
 
 /// An event of a Task, in the order of the ranks.
@@ -61,46 +62,46 @@ fn of_task(
     before: Option<&TaskStatus>,
     after: &TaskStatus,
 ) -> Vec<(u8, String, Option<String>)> {
-    let mut told = Vec::new();
+    let mut entries = Vec::new();
     let attempt = after.attempt_status.id;
     let is_new = before.is_none_or(|before| before.attempt_status.id != attempt);
     if let Some(before) = before.filter(|_| is_new)
         && let Some(end) = &before.attempt_status.completion_status
     {
         let by = rule::words(policy, before.retry_policy_status, end.code, &end.r#type);
-        told.push((3, format!("retried: attempt {attempt}"), Some(by)));
+        entries.push((3, format!("retried: attempt {attempt}"), Some(by)));
     }
     let known = before.filter(|_| !is_new);
     let ran = known.is_some_and(|known| known.attempt_status.run_time.is_some());
     if after.attempt_status.run_time.is_some() && !ran {
-        told.push((0, "running".to_owned(), None));
+        entries.push((0, "running".to_owned(), None));
     }
-    let Some(end) = after.attempt_status.completion_status.as_deref() else { return told };
+    let Some(end) = after.attempt_status.completion_status.as_deref() else { return entries };
     let is_own = end.code != Code::FrameworkAttemptCompletion.number();
     if known.is_none_or(|known| known.attempt_status.completion_status.is_none()) {
         let ended = rule::result(&end.phrase, end.code);
-        told.push((if is_own { 1 } else { 6 }, format!("ended {ended}"), None));
+        entries.push((if is_own { 1 } else { 6 }, format!("ended {ended}"), None));
     }
     let delay = after.retry_policy_status.retry_delay_sec;
     if let Some(delay) =
         delay.filter(|_| known.is_none_or(|one| one.retry_policy_status.retry_delay_sec != delay))
     {
-        told.push((2, format!("retried in {delay} s, because short runs came in a row"), None));
+        entries.push((2, format!("retried in {delay} s, because short runs came in a row"), None));
     }
     let was_over = known.is_some_and(|known| known.state == State::Completed);
     if after.state == State::Completed && !was_over && is_own {
         let by = rule::words(policy, after.retry_policy_status, end.code, &end.r#type);
-        told.push((4, "Completed".to_owned(), Some(by)));
+        entries.push((4, "Completed".to_owned(), Some(by)));
     }
-    told
+    entries
 }
 
 fn of_framework(
     spec: &FrameworkSpec,
     before: Option<&FrameworkStatus>,
     after: &FrameworkStatus,
-) -> Vec<Told> {
-    let mut told = Vec::new();
+) -> Vec<Entry> {
+    let mut entries = Vec::new();
     let attempt = &after.attempt_status;
     let by_policy = |status: &FrameworkStatus, attempt: &FrameworkAttemptStatus| {
         let end = attempt.completion_status.as_deref()?;
@@ -110,22 +111,22 @@ fn of_framework(
     let known = before.filter(|before| before.attempt_status.id == attempt.id);
     if let Some(before) = before.filter(|_| known.is_none()) {
         let by = by_policy(before, &before.attempt_status);
-        told.push((format!("Framework retried: attempt {}", attempt.id), by));
+        entries.push((format!("Framework retried: attempt {}", attempt.id), by));
     }
     let had_ended = known.is_some_and(|known| known.attempt_status.completion_status.is_some());
     if let Some(end) = attempt.completion_status.as_deref().filter(|_| !had_ended) {
         let ended = rule::result(&end.phrase, end.code);
         let by = end.trigger.as_ref().map(|by| format!("completion policy: {}", by.message));
-        told.push((format!("attempt {} of the Framework ended {ended}", attempt.id), by));
+        entries.push((format!("attempt {} of the Framework ended {ended}", attempt.id), by));
     }
     let delay = after.retry_policy_status.retry_delay_sec;
     if let Some(delay) =
         delay.filter(|_| known.is_none_or(|one| one.retry_policy_status.retry_delay_sec != delay))
     {
-        told.push((format!("Framework retried in {delay} s"), by_policy(after, attempt)));
+        entries.push((format!("Framework retried in {delay} s"), by_policy(after, attempt)));
     }
     if after.state == State::Completed {
-        told.push(("Framework Completed".to_owned(), by_policy(after, attempt)));
+        entries.push(("Framework Completed".to_owned(), by_policy(after, attempt)));
     }
-    told
+    entries
 }

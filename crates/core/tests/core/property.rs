@@ -46,7 +46,7 @@ enum Happening {
     Admit,
     /// Its queue lets all go that it has grown by.
     AdmitGrowths,
-    /// The controller is started again: what the queue said has to be said again.
+    /// The controller is started again: the queue has to repeat its answers.
     Forget,
 }
 
@@ -137,7 +137,7 @@ fn happen(world: &mut World, what: &Happening) {
     }
 }
 
-/// Whether a queue holds the Framework back, as a reader of all that is told would say.
+/// Whether a queue holds the Framework back, as a reader of all reports would say.
 fn is_held_back(world: &World) -> bool {
     let labels = world.cluster.framework.metadata.labels.iter().flatten();
     let names_queue =
@@ -243,7 +243,7 @@ fn assert_monotone(old: &FrameworkStatus, new: &FrameworkStatus) {
     }
 }
 
-/// Tells, of a pair of persisted statuses, what the second one has no more, in words.
+/// Lists in words the attempts of one persisted status that the next one lacks.
 fn lost(old: &FrameworkStatus, new: &FrameworkStatus) -> BTreeSet<String> {
     if old.attempt_status.id != new.attempt_status.id {
         return ["the attempt".to_owned()].into();
@@ -256,10 +256,10 @@ fn lost(old: &FrameworkStatus, new: &FrameworkStatus) -> BTreeSet<String> {
 }
 
 /// Every part of a persisted status that the next one lacks was reported, and only in a final state.
-fn assert_told(world: &World) {
-    let told = |at: usize| -> BTreeSet<String> {
+fn assert_reported(world: &World) {
+    let reported = |at: usize| -> BTreeSet<String> {
         let status = &world.history[at];
-        let here = world.told.iter().filter(|(of, _)| *of == at).map(|(_, snapshot)| snapshot);
+        let here = world.snapshots.iter().filter(|(of, _)| *of == at).map(|(_, snapshot)| snapshot);
         here.map(|snapshot| match snapshot {
             Snapshot::FrameworkRetry => {
                 assert_eq!(status.state, State::AttemptCompleted);
@@ -279,7 +279,7 @@ fn assert_told(world: &World) {
         .collect()
     };
     for (at, pair) in world.history.windows(2).enumerate() {
-        assert_eq!(told(at), lost(&pair[0], &pair[1]));
+        assert_eq!(reported(at), lost(&pair[0], &pair[1]));
     }
 }
 
@@ -375,7 +375,7 @@ proptest! {
                 assert_first_unit_shrinks(&pair[0], &pair[1]);
             }
         }
-        assert_told(&world);
+        assert_reported(&world);
         let starts = world.cluster.framework.spec.execution_type == ExecutionType::Start;
         let pending = world.state() == State::AttemptCreationPending;
         prop_assert_eq!(starts && is_held_back(&world), starts && pending);

@@ -1,4 +1,4 @@
-//! History: what is told, when, of which status; and that each kind can be switched off by itself.
+//! History: which snapshots are reported, when, and of which status; each kind can be switched off by itself.
 
 use framework_api::config::{FrameworkSnapshot, LogObjectSnapshot, PodSnapshot, TaskSnapshot};
 use framework_api::{FrameworkStatus, State};
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use crate::world::{World, framework};
 
 /// The reported facts, each with the number of the persisted status that it is of.
-fn told(world: &World) -> Vec<(usize, &Snapshot)> {
-    world.told.iter().map(|(at, snapshot)| (*at, snapshot)).collect()
+fn reported(world: &World) -> Vec<(usize, &Snapshot)> {
+    world.snapshots.iter().map(|(at, snapshot)| (*at, snapshot)).collect()
 }
 
 fn task_view(world: &World, status: &FrameworkStatus, snapshot: &Snapshot) -> Value {
@@ -47,8 +47,10 @@ fn rescaled() -> World {
 #[test]
 fn a_retry_snapshot_shows_the_completed_attempt() {
     let world = retried();
-    let told = told(&world);
-    let [(task_at, task_retry), (whole_at, Snapshot::FrameworkRetry)] = told[..] else { panic!("{told:?}") };
+    let reported = reported(&world);
+    let [(task_at, task_retry), (whole_at, Snapshot::FrameworkRetry)] = reported[..] else {
+        panic!("{reported:?}")
+    };
     let before = &world.history[task_at];
     let persisted = before.task("a", 1).unwrap();
     assert_eq!((persisted.state, persisted.attempt_status.id), (State::AttemptDeletionPending, 0));
@@ -66,7 +68,7 @@ fn a_retry_snapshot_shows_the_completed_attempt() {
 #[test]
 fn removed_and_replaced_tasks_have_a_snapshot() {
     let mut world = rescaled();
-    let removed: Vec<_> = told(&world)
+    let removed: Vec<_> = reported(&world)
         .into_iter()
         .map(|(at, snapshot)| {
             let task = &task_view(&world, &world.history[at], snapshot)["status"];
@@ -78,10 +80,10 @@ fn removed_and_replaced_tasks_have_a_snapshot() {
     // Marked, and wanted again before it is removed: replaced.
     world.edit(|spec| spec.task_roles[0].task_number = 0);
     world.step();
-    let before = world.told.len();
+    let before = world.snapshots.len();
     world.edit(|spec| spec.task_roles[0].task_number = 1).settle();
     let uid = &world.task("a", 0).instance_uid;
-    let [(at, snapshot)] = told(&world)[before..] else { panic!("{:?}", world.told) };
+    let [(at, snapshot)] = reported(&world)[before..] else { panic!("{:?}", world.snapshots) };
     let task = task_view(&world, &world.history[at], snapshot);
     assert_ne!(&task["metadata"]["uid"], uid, "it is another instance");
     assert_eq!(task["status"]["attemptStatus"]["completionStatus"]["code"], -230);
@@ -92,8 +94,8 @@ fn a_removed_task_role_has_a_snapshot_of_each_task() {
     let mut world = framework().role("a", 1).role("b", 2).world();
     world.settle().run();
     world.edit(|spec| drop(spec.task_roles.pop())).settle();
-    assert_eq!(world.told.len(), 2);
-    for (at, snapshot) in told(&world) {
+    assert_eq!(world.snapshots.len(), 2);
+    for (at, snapshot) in reported(&world) {
         let task = task_view(&world, &world.history[at], snapshot);
         assert_eq!(task["spec"], Value::Null, "its TaskRole is gone from the spec");
         assert_eq!(task["metadata"]["labels"]["FC_TASKROLE_NAME"], "b");
@@ -106,7 +108,7 @@ fn a_framework_without_retry_or_rescale_has_no_snapshot() {
     world.settle().run();
     world.exit("a", 0, 0).exit("a", 1, 0).settle();
     assert_eq!(world.state(), State::Completed);
-    assert_eq!(world.told, []);
+    assert_eq!(world.snapshots, []);
 }
 
 #[test]
@@ -134,7 +136,7 @@ fn each_kind_can_be_switched_off_by_itself() {
         world.exit("a", 1, 7).settle().run();
         world.exit("a", 1, 7).settle().run();
         world.edit(|spec| spec.task_roles[0].task_number = 1).settle();
-        let kinds: Vec<Trigger> = world.told.iter().map(|(_, snapshot)| snapshot.trigger()).collect();
+        let kinds: Vec<Trigger> = world.snapshots.iter().map(|(_, snapshot)| snapshot.trigger()).collect();
         let mut expected = vec![Trigger::OnTaskRetry, Trigger::OnFrameworkRetry, Trigger::OnTaskDeletion];
         expected.retain(|trigger| *trigger != off);
         assert_eq!(kinds, expected, "without {off:?}");
@@ -152,7 +154,7 @@ fn each_kind_can_be_switched_off_by_itself() {
 fn a_task_is_shown_as_an_object_of_its_own() {
     let mut world = rescaled();
     world.cluster.framework.metadata.resource_version = Some("77".to_owned());
-    let (at, snapshot) = told(&world)[0];
+    let (at, snapshot) = reported(&world)[0];
     let status = &world.history[at];
     let task = status.task("a", 1).unwrap();
     let view = task_view(&world, status, snapshot);
@@ -200,7 +202,7 @@ fn unknown_fields_of_a_task_are_left_out() {
 #[test]
 fn a_framework_is_shown_whole() {
     let world = retried();
-    let (at, _) = told(&world)[1];
+    let (at, _) = reported(&world)[1];
     let status = &world.history[at];
     let view = serde_json::to_value(FrameworkView::new(&world.cluster.framework, Some(status))).unwrap();
     let mut whole = world.cluster.framework.clone();

@@ -1,4 +1,4 @@
-//! An ideal cluster, and what it has done: enough to live a Framework's life without an API server.
+//! An ideal cluster, and the record of its events: enough to live a Framework's life without an API server.
 //!
 //! A test changes the world (a Pod ends, a user stops the Framework), and lets it settle: plans are made,
 //! persisted and acted on until nothing changes any more.
@@ -27,14 +27,14 @@ pub struct World {
     /// Every status that was persisted.
     pub history: Vec<FrameworkStatus>,
     /// The reported history, each with the number of the persisted status that it is of.
-    pub told: Vec<(usize, Snapshot)>,
+    pub snapshots: Vec<(usize, Snapshot)>,
     /// Every act that was done.
     pub acts: Vec<Action>,
     /// Reasons of all reports.
     pub reports: Vec<String>,
     /// Whether Pods that are deleted hang in Terminating until they are forced.
     pub hangs: bool,
-    /// A `Date` that was told earlier.
+    /// A `Date` that was received earlier.
     pub server_date: Option<Time>,
     /// The decision of its queue.
     pub admission: Option<Admission>,
@@ -148,7 +148,7 @@ impl Builder {
             policy: policy(),
             writes: 0,
             history: Vec::new(),
-            told: Vec::new(),
+            snapshots: Vec::new(),
             acts: Vec::new(),
             reports: Vec::new(),
             hangs: false,
@@ -173,7 +173,7 @@ impl World {
         }
     }
 
-    /// The moment it would be told in.
+    /// The moment of its next plan.
     pub fn moment(&self) -> Moment {
         // Instance UIDs derive from the upper half.
         let seed = (self.writes as u128) << 80 | u128::from(self.cluster.created) << 54;
@@ -198,14 +198,14 @@ impl World {
         }
         // Steps that only record are gathered while there is something to do.
         let gathers = plan.urgency == Urgency::Record && !plan.act.is_empty();
-        // Acts first: they are permitted by what was persisted before this plan.
+        // Acts first: the status that was persisted before this plan permits them.
         for action in plan.act {
             self.act(&action);
             self.acts.push(action);
         }
         if let Some(status) = plan.persist.filter(|_| !gathers) {
             let persisted = self.history.len().wrapping_sub(1);
-            self.told.extend(plan.snapshots.into_iter().map(|snapshot| (persisted, snapshot)));
+            self.snapshots.extend(plan.snapshots.into_iter().map(|snapshot| (persisted, snapshot)));
             self.persist(*status);
             self.reports.extend(plan.report.into_iter().map(|report| report.reason.to_owned()));
         }

@@ -9,7 +9,7 @@ use fastrand::Rng;
 use serde_json::Value;
 
 use crate::agenda::Agenda;
-use crate::deed::{Deed, Errand};
+use crate::deed::{Deed, WorkItem};
 use crate::duration::draw;
 use crate::history::Change;
 use crate::object::{Meta, Object};
@@ -42,14 +42,14 @@ impl Collector {
         // Objects without owners and finalizers matter only when they go.
         if concerns(&change.old) || concerns(&change.new) || change.removes() {
             let at = change.at + draw(&mut self.rng, &self.delay);
-            agenda.add(at, Deed::Collect(Errand::Notice(index)));
+            agenda.add(at, Deed::Collect(WorkItem::Notice(index)));
         }
     }
 
-    /// Plans to run an errand.
-    pub(super) fn plan(&mut self, now: Duration, errand: Errand, agenda: &mut Agenda) {
+    /// Plans to handle an item.
+    pub(super) fn plan(&mut self, now: Duration, item: WorkItem, agenda: &mut Agenda) {
         let at = now + draw(&mut self.rng, &self.delay);
-        agenda.add(at, Deed::Collect(errand));
+        agenda.add(at, Deed::Collect(item));
     }
 
     /// Takes an object into the graph, or out of it.

@@ -24,7 +24,7 @@ async fn send(client: &kube::Client, method: &str, path: &str, body: &Value) -> 
 }
 
 /// The part of an answer that a client of units acts on.
-fn told(code: u16, body: &Value) -> String {
+fn summary(code: u16, body: &Value) -> String {
     let causes = body["details"]["causes"].as_array().map_or(&[][..], Vec::as_slice);
     let fields: Vec<&str> = causes.iter().filter_map(|cause| cause["field"].as_str()).collect();
     format!("{code} {} {fields:?}", body["reason"].as_str().unwrap_or("-"))
@@ -77,7 +77,7 @@ async fn unit_life(client: &kube::Client, namespace: &str) -> Vec<String> {
     let mut lines = Vec::new();
     for (method, path, body) in steps {
         let (code, answer) = send(client, method, path, &body).await;
-        lines.push(format!("{method} {body}: {}", told(code, &answer)));
+        lines.push(format!("{method} {body}: {}", summary(code, &answer)));
     }
     lines
 }
@@ -135,13 +135,13 @@ async fn unit_puts(client: &kube::Client, namespace: &str) -> Vec<String> {
         let (spec, labels) = (&after["spec"]["priority"], &after["metadata"]["labels"]);
         let seen =
             format!("{} {spec} {labels} generation {}", after["status"], after["metadata"]["generation"]);
-        lines.push(format!("{what}: {} changed {changed}: {seen}", told(code, &answer)));
+        lines.push(format!("{what}: {} changed {changed}: {seen}", summary(code, &answer)));
     }
     let mut absent = unit("absent");
     json_patch::merge(&mut absent, &both(phase("Enqueued"), version(json!("1"))));
     for path in [format!("{all}/absent"), format!("{all}/absent/status")] {
         let (code, answer) = send(client, "PUT", &path, &absent).await;
-        lines.push(format!("one that is not there: {}", told(code, &answer)));
+        lines.push(format!("one that is not there: {}", summary(code, &answer)));
     }
     lines
 }

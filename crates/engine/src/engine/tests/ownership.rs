@@ -43,7 +43,7 @@ fn news_of_a_paused_slot_is_acted_on_once_it_is_regained() {
 
 /// The membership runs in another task: it may pause the slot between two looks at it.
 #[test]
-fn what_is_paused_between_two_looks_is_set_aside() {
+fn work_that_is_paused_between_two_looks_is_set_aside() {
     let (mut cluster, ownership) = owned();
     cluster.exit("job-w-0", 0);
     ownership.own(slot(&cluster), Some(cluster.now));

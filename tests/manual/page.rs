@@ -34,7 +34,8 @@ pub enum Note {
     TestedBy {
         /// A file with tests.
         file: String,
-        /// The test that does the steps of the block; none if the file reads the page and runs its blocks.
+        /// The test of the behaviour that the block shows, or of the arguments of its command. It need not
+        /// run the block itself. None if the file reads the page and runs its blocks.
         test: Option<String>,
     },
     /// `framework: name`

@@ -21,7 +21,7 @@
 //! | `<!-- says: words -->` | the commands print these words |
 //! | `<!-- framework: name -->` | patch and `ends` are about this one instead of the last shown |
 //! | `<!-- tested by: tests/file.rs -->` | that file reads this page, and runs its blocks |
-//! | `<!-- tested by: tests/file.rs test_name -->` | that test of the file does the steps of the block |
+//! | `<!-- tested by: tests/file.rs test_name -->` | it tests the behaviour or the arguments of the block |
 //! | `<!-- not run: reason -->` | the block is not run at all |
 //!
 //! `crates/testcluster/src/lib.rs` lists the keys of `pods`; without it Pods run until they are deleted.

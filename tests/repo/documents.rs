@@ -110,7 +110,7 @@ fn a_test_that_does_not_exist_is_noticed() {
     assert_eq!(missing, ["no_such_test", "no test is named in: trust"]);
 }
 
-/// The notes `tested by: file [test]` of a page, which say where a block of it is run.
+/// The notes `tested by: file [test]` of a page: the test of a block, or of the behaviour that it shows.
 fn tested_by(page: &str) -> impl Iterator<Item = &str> {
     page.lines().filter_map(|line| line.trim().strip_prefix("<!-- tested by: ")?.strip_suffix(" -->"))
 }
@@ -123,7 +123,7 @@ fn untested(page: &str, note: &str, text: Option<&str>) -> Option<String> {
     match test {
         None if text.lines().any(|line| line.contains("include_str!") && line.contains(page)) => None,
         None => {
-            Some(format!("{page}: {file} does not read it: name the test that does what the block shows"))
+            Some(format!("{page}: {file} does not read it: name the test of the behaviour that it shows"))
         }
         Some(test) if source::named_tests(text).iter().any(|(_, name)| *name == test) => None,
         Some(test) => Some(format!("{page}: {file} has no test {test}")),

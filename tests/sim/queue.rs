@@ -95,6 +95,7 @@ fn priorities_that_change_while_units_are_released_release_nothing_twice() {
     let few = seeds.end - seeds.start < RACES.end;
     let seen = each("race", seeds, |seed, manner| race(seed, PATCHES, manner));
     let (releases, priorities) = (seen.releases.into_inner(), seen.priorities.into_inner());
+    assert!(releases > 0, "nothing was released");
     assert!(
         few || releases + priorities >= RACED,
         "{priorities} changes of priorities and {releases} releases"

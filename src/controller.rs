@@ -62,7 +62,7 @@ pub struct Controller {
     pub settings: Settings,
     /// The client of the API server.
     pub client: kube::Client,
-    /// Its metrics, to which the client adds what it receives.
+    /// Its metrics, to which the client adds the bytes it receives.
     pub metrics: Arc<Metrics>,
     /// Receives the history.
     pub journal: Arc<dyn Journal>,

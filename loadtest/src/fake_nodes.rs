@@ -34,9 +34,9 @@ impl FakeNodes {
 
     /// The latencies of nodes, with the seconds of each Pod, sorted.
     ///
-    /// - Until the first report, which says that the Pod runs or that it has already ended: the k-th first
-    ///   report minus the k-th stored Pod, because a creation with a generated name does not say which Pod it
-    ///   is. Each value is exact if Pods are started in the order of their creation, and the mean if all are.
+    /// - Until the first report, which says that the Pod runs or has ended: the k-th first report minus the
+    ///   k-th stored Pod. A creation with a generated name does not say which Pod it is. Each value is
+    ///   exact if Pods are started in the order of their creation, and the mean if all are started.
     /// - From the first report to the last one: the time that the Pod is asked to run, and the wait.
     pub fn latencies(&self) -> [(&'static str, Vec<f64>); 2] {
         let reports = || self.reports.values().chain(&self.earlier);

@@ -54,7 +54,7 @@ pub struct Cost {
 struct Kind {
     name: &'static str,
     method: Method,
-    /// The path up to the namespace, and what follows it for a Framework of this name.
+    /// The path up to the namespace, and the rest of it for a Framework of this name.
     path: (&'static str, fn(&str) -> String),
     content: &'static str,
     /// The body, with the UID of the owner.

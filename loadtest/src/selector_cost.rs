@@ -157,7 +157,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The rounds: the second half reverses the order, so that what grows over time counts for each alike.
+/// The rounds: the second half reverses the order, so that growth over time counts for each alike.
 const ROUNDS: [Selection; 6] = {
     use Selection::{Labels, Shards, Whole};
     [Whole, Labels, Shards, Shards, Labels, Whole]

@@ -194,7 +194,7 @@ pub(crate) fn written(object: DynamicObject, status: Value) -> DynamicObject {
     DynamicObject { types: object.types, metadata, data: json!({ "status": status }) }
 }
 
-/// The API server's counters, and what reading them costs.
+/// The API server's counters, and the cost of reading them.
 pub(crate) struct Reading {
     /// Processor time before the reading, and after it.
     used: [Duration; 2],

@@ -11,7 +11,7 @@ use crate::space::{Space, framework, role};
 const ACCOUNT: &str = "system:serviceaccount:frameworkcontroller:frameworkcontroller";
 const SLOT: &str = "frameworkcontroller.microsoft.com/slot";
 
-/// A namespace of one test, and what users do in it.
+/// A namespace of one test, and the users in it.
 struct Scene {
     space: Space,
     namespace: &'static str,

@@ -75,8 +75,8 @@ fn see(lives: &mut BTreeMap<String, Life>, framework: &Framework) {
     }
 }
 
-/// The share of the work in other slots that did not end in the window after a kill: of the Frameworks that
-/// began as long before as the median one takes, those that had not ended.
+/// The share of the work in other slots that was lost by a kill: of the Frameworks that were due in the
+/// window after it, those that did not end. A Framework is due one median life after it began.
 fn lost(lives: &BTreeMap<String, Life>, killed: &BTreeSet<u8>, at: Instant) -> f64 {
     let others = || lives.values().filter(|life| !killed.contains(&life.slot.0));
     let before = others().filter_map(|life| life.ended.filter(|end| *end < at).map(|end| end - life.begun));
@@ -97,8 +97,8 @@ struct Kill {
 }
 
 impl Kill {
-    /// How long Frameworks of one Task that were created while the dead replica still owned its slots took at
-    /// the median: those in slots of the others, and those in its own.
+    /// The median lives of Frameworks of one Task that were created while the dead replica still owned its
+    /// slots. The first is of those in slots of the others, the second of those in its own.
     fn lives(&self, lives: &BTreeMap<String, Life>) -> [Duration; 2] {
         let begun = self.at..self.at + self.took / 2;
         [false, true].map(|dead| {

@@ -86,7 +86,7 @@ struct Chaos {
     took: BTreeMap<Injection, Vec<Duration>>,
     /// The replicas that were disturbed in this round.
     taken: Vec<(Injection, Taken)>,
-    /// When others first wrote for what they had.
+    /// When other replicas first wrote for the Frameworks of the disturbed ones.
     first: BTreeMap<Injection, Vec<First>>,
     findings: Findings,
 }

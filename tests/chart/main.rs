@@ -130,7 +130,7 @@ fn the_values_that_narrow_rights_do_what_their_components_do() {
     std::fs::write(overlay.path().join("kustomization.yaml"), text).expect("the overlay is written");
     let mut kustomized = kustomized(overlay.path());
     for labels in kustomized.values_mut().filter_map(|object| object["metadata"].as_object_mut()) {
-        // Only kustomize needs this label, to find what an overlay moves.
+        // Only kustomize needs this label, to find the objects that an overlay moves.
         let is_empty = labels.get_mut("labels").and_then(Value::as_object_mut).is_some_and(|labels| {
             labels.remove("app.kubernetes.io/component");
             labels.is_empty()

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::history::{Change, Object, What};
 
-/// A record without its bodies, but for what the checkers read of them.
+/// A record without its bodies, but for the parts that the checkers read.
 pub fn slim(mut record: Record) -> Record {
     let keep = |body: &Value| {
         let fields = ["name", "uid", "resourceVersion"];
@@ -42,7 +42,7 @@ fn event(change: &Change) -> Event {
     Event { plural, object: object.expect("an object is plain data"), gone: change.what == What::Gone }
 }
 
-/// The breaches of the promises that hold whatever users do.
+/// The breaches of the promises that hold for every behaviour of users.
 pub fn broken_promises(history: &framework_sim::History) -> Vec<String> {
     broken(check::ALWAYS, history)
 }

@@ -205,7 +205,7 @@ impl History {
             && deletes.all(|request| !request.user_agent.starts_with("frameworkcontroller/"))
     }
 
-    /// Asserts that the promises were kept that hold whatever users do.
+    /// Asserts that the promises that hold for every behaviour of users were kept.
     pub fn assert_promises_are_kept(&self) {
         assert_none(&checkers::broken_promises(&self.recorded));
     }

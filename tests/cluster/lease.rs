@@ -38,8 +38,8 @@ fn wait(is: impl Fn(&Holder) -> bool) -> MutexGuard<'static, Holder> {
     RETURNED.wait_while(holder(), unavailable).unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Deletes what a test leaves, so that the next controller does not look after it, and gives the cluster to
-/// the next test.
+/// Deletes the objects that a test leaves, so that the next controller does not look after them, and gives
+/// the cluster to the next test.
 fn give_back(holder: &mut Holder) {
     let all = ["delete", "frameworks", "--all", "--all-namespaces", "--wait=false"];
     let deleted = installed().kubectl(&all).map_err(|error| error.to_string());

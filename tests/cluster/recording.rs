@@ -13,7 +13,7 @@ use super::history::{Change, History, Object, What};
 use super::replicas::MAP;
 use super::{PATIENCE, block_on, client, installed};
 
-/// Group, version, kind and plural of what a Framework consists of, and then of what queues consist of.
+/// Group, version, kind and plural: first of a Framework and its objects, then of the objects of queues.
 const KINDS: [[&str; 4]; 6] = [
     ["frameworkcontroller.microsoft.com", "v1", "Framework", "frameworks"],
     ["", "v1", "ConfigMap", "configmaps"],

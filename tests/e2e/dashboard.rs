@@ -1,7 +1,7 @@
 //! The dashboard of `deploy/monitoring`: after a real run, Prometheus finds series for each of its queries.
 //!
-//! promtool is Prometheus' own engine of queries, which the gate has built for the alerts. It gets what a
-//! controller serves before and after the run, with the labels that the PodMonitor adds.
+//! promtool is Prometheus' own engine of queries, which the gate has built for the alerts. It gets the
+//! series of a controller before and after the run, with the labels that the PodMonitor adds.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ use crate::cluster::until;
 use crate::dashboard_life::{life, queries};
 use crate::lifetime::metrics;
 
-/// The labels of the target, which Prometheus prefers to those of the same name in what it scrapes.
+/// The labels of the target, which Prometheus prefers to those of the same name in the scraped series.
 const TARGET: [(&str, &str); 2] = [("namespace", "frameworkcontroller"), ("pod", "frameworkcontroller-a")];
 
 /// A series as Prometheus stores it.

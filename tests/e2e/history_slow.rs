@@ -13,7 +13,7 @@ use crate::cluster::{
 
 const NAME: &str = "slow-reader";
 
-/// Runs a program. Passes on what it writes to standard error, at most 64 KiB every 65 ms.
+/// Runs a program. Passes on its standard error, at most 64 KiB every 65 ms.
 const READER: &str = r#"exec "$0" "$@" 2> >(
     while bytes=$(dd bs=64k count=1 2>/dev/null | tee -a /dev/fd/3 | wc -c); [ "$bytes" -gt 0 ]; do
         sleep 0.065

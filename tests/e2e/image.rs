@@ -25,7 +25,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(20);
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// Runs a program to its end; returns what it prints.
+/// Runs a program to its end; returns its output.
 fn output(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -86,9 +86,9 @@ fn image(image: &Image, directory: &Path) -> PathBuf {
     path
 }
 
-/// A container that was made of an image and can be started: its files, its config and what is mounted.
+/// A container that was made of an image and can be started: its files, its config and its mounts.
 struct Container {
-    /// Takes the image, `root` and what is mounted.
+    /// Takes the image, `root` and the mounts.
     directory: TempDir,
     config: Value,
 }
@@ -219,7 +219,7 @@ fn kubectl(cluster: &Cluster, arguments: &[&str], input: &str) -> String {
     output.stdout
 }
 
-/// Writes what the kubelet mounts in a Pod of the Deployment, and returns the Deployment's arguments.
+/// Writes the files that the kubelet mounts in a Pod of the Deployment, and returns its arguments.
 fn mount_as_the_deployment(container: &Container, cluster: &Cluster) -> Vec<String> {
     let get = |what: &[&str]| -> Value {
         let arguments = [&["get", "--namespace=frameworkcontroller", "--output=json"], what].concat();

@@ -1,4 +1,4 @@
-//! `kubectl framework` on a real API server: what it shows is what is stored.
+//! `kubectl framework` on a real API server: it shows the stored state.
 
 use jiff::Timestamp;
 use serde_json::Value;

@@ -38,7 +38,7 @@ fn number(name: &str, otherwise: usize) -> usize {
     asked.map_or(otherwise, |text| text.parse().expect("a number"))
 }
 
-/// A poisoned object, and what is stored beside it.
+/// A poisoned object, and the values stored beside it.
 struct Poison {
     /// Kind in the path, and the object.
     objects: Vec<(&'static str, Value)>,

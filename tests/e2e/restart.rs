@@ -113,7 +113,7 @@ fn ten_kills_change_neither_the_end_nor_the_running_pods() {
         let changes = recording.changes();
         assert!(!changes.iter().any(|change| is_completed(&change.object)), "it ended before the last kill");
     });
-    // Each retry was logged before the write that replaced it, by whichever controller lived then.
+    // Each retry was logged before the write that replaced it, by the controller that lived then.
     assert_replaced_are_logged(&history, &logged(&cluster::log_of("restart"), &disturbed));
     println!(
         "{} Pods, {} of them for nothing",

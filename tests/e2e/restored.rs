@@ -1,5 +1,5 @@
 //! etcd is restored from a copy while a controller runs, against the advice of docs/operations.md. The
-//! controller of `deploy/single` notices and ends, and the next one goes on from what is stored.
+//! controller of `deploy/single` notices and ends, and the next one goes on from the stored state.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -48,7 +48,7 @@ impl Store<'_> {
     }
 }
 
-/// Copies what is in a directory into another one.
+/// Copies the content of a directory into another one.
 fn copy(from: &Path, to: &Path) {
     let inside: PathBuf = from.join(".");
     let status = Command::new("cp").arg("-a").arg(inside).arg(to).status().expect("cp runs");

@@ -1,5 +1,5 @@
-//! The memory that one object of the largest size costs, whatever its pod templates are: decoded from the
-//! watch, evaluated, summed up for its queue, and rendered for 100 Tasks.
+//! The memory that one object of the largest size costs, with any pod templates: decoded from the watch,
+//! evaluated, summed up for its queue, and rendered for 100 Tasks.
 
 use allocation_counter::measure;
 use framework_api::{Framework, FrameworkStatus};

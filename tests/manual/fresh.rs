@@ -81,7 +81,7 @@ impl Fresh {
         output.status.success().then(|| text.lines().map(str::to_owned).collect())
     }
 
-    /// Does what the blocks of a text say, in their order.
+    /// Does the steps of the blocks of a text, in their order.
     fn follow(&mut self, text: &str) {
         for block in blocks(text).expect("the page is sound") {
             match block.language.as_str() {

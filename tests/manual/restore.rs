@@ -1,4 +1,4 @@
-//! docs/operations.md on backups: what becomes of a Framework that is restored from a manifest.
+//! docs/operations.md on backups: the life of a Framework that is restored from a manifest.
 
 use framework_api::State;
 use serde_json::Value;

@@ -36,8 +36,8 @@ pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs()
 }
 
-/// Draws each panel from what Prometheus has since `begun`, and leaves a picture of all. Fails if a panel is
-/// drawn without a line or without the legend of a series.
+/// Draws each panel from the samples of Prometheus since `begun`, and leaves a picture of all. Fails if a
+/// panel is drawn without a line or without the legend of a series.
 pub fn draw(prometheus: &Prometheus, begun: u64) {
     let Some(directory) = std::env::var_os(DIRECTORY) else { return };
     let directory = Path::new(&directory);
@@ -101,7 +101,7 @@ fn legends(panel: &Value) -> Vec<String> {
     panel["targets"].as_array().expect("targets").iter().flat_map(of_target).collect()
 }
 
-/// Shows the page in a browser, which leaves a picture of it. Returns what the page says of its panels.
+/// Shows the page in a browser, which leaves a picture of it. Returns the page's report of its panels.
 fn browse(directory: &Path) -> Vec<Drawn> {
     let home = tempfile::tempdir().expect("a directory");
     let mut browser = Command::new("timeout");

@@ -1,5 +1,5 @@
 //! Both ways to an image promise the same: `cargo xtask image`, by the crate that writes it, and Docker, by
-//! the Dockerfiles. The Deployment expects what they promise.
+//! the Dockerfiles. The Deployment relies on these promises.
 
 use std::collections::BTreeMap;
 

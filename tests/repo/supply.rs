@@ -1,8 +1,8 @@
 //! The crates that we build on: where they come from, their licences, and which ones stay out.
 //!
-//! This holds what `cargo deny` calls sources, licenses and bans. Advisories are in a git repository, which a
-//! build from the registry alone does not reach: docs/decisions/0002-choose-libraries.md says how to check
-//! them.
+//! These are the checks that `cargo deny` calls sources, licenses and bans. Advisories are in a git
+//! repository, which a build from the registry alone does not reach:
+//! docs/decisions/0002-choose-libraries.md says how to check them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;

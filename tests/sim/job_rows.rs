@@ -200,7 +200,7 @@ fn check(history: &History, kind: PlayedKind) -> Result<usize, String> {
     Ok(accounts.releases)
 }
 
-/// Plays the life of a seed. Returns the number of releases, or what goes wrong.
+/// Plays the life of a seed. Returns the number of releases, or the fault.
 fn live(seed: u64, off: Option<Defect>) -> Result<usize, String> {
     let kind = PlayedKind::of_seed(seed);
     let mut rng = Rng::with_seed(seed);
@@ -235,7 +235,7 @@ fn live(seed: u64, off: Option<Defect>) -> Result<usize, String> {
                     controller = Controller::start(&cluster, controllers, seed, &setup);
                 }
                 9 => cluster.lag_watches(&controller.name, kind.plural(), SECOND * rng.u32(1..10)),
-                // It takes the room for what the quota had at first.
+                // The controller sees the room that the quota had at first.
                 _ => cluster.freeze_watches(&controller.name, "resourcequotas", SECOND * 40),
             }
             pass(SECOND * rng.u32(0..8)).await;

@@ -73,7 +73,7 @@ pub fn heal(stage: &mut Stage) {
     }
 }
 
-/// Waits until everything has ended, and says what has not after the longest time.
+/// Waits until everything has ended, and names the objects that have not after the longest time.
 pub async fn unended(stage: &mut Stage) -> Option<String> {
     let mut rounds = 0;
     while !stage.cluster.until(SECOND * ROUND, |user| all_ended(user) && !any_to_remove(user)).await {

@@ -1,7 +1,7 @@
 //! The owners of the slots over a whole run, by the versions of Leases and map, and the requests of replicas
 //! measured against them.
 //!
-//! It reads the history alone: no replica is asked what it thinks it owns.
+//! It reads the history alone: no replica is asked for the slots it thinks it owns.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -234,7 +234,7 @@ impl Owners {
     /// A request that is applied when another replica has the slot was on its way when the slot was lost.
     /// That slot is not settled, and the request is within its life.
     fn landed_well(&self, act: &Exchange, change: &Change, slot: Slot) -> Result<(), String> {
-        // Deletes and labels are guarded by a UID, and whoever owns the slot may find them done.
+        // Deletes and labels are guarded by a UID, and the owner of the slot may find them done.
         if matches!(act.verb, Verb::Delete | Verb::Patch) {
             return Ok(());
         }

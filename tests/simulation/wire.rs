@@ -1,6 +1,6 @@
 //! The wire between the controller and the cluster, with a gate and a fuse. By the gate a process that stands
-//! still sends nothing, and what it was about to send leaves when it goes on, however late that is; by the
-//! fuse one ends at exactly one of its requests.
+//! still sends nothing. Its next request leaves when it goes on, however late that is. By the fuse a process
+//! ends at exactly one of its requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
 enum Step {
     /// The formatting is rustfmt's.
     Fmt,
-    /// No lint fires, with tests and what only tests switch on, and without.
+    /// No lint fires, with tests and the features that only tests switch on, and without.
     Clippy,
     /// The documentation builds, and its links are valid.
     Docs,
@@ -238,10 +238,10 @@ pub(crate) struct Tally {
 /// Where in the output of a test program the next line is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Reading {
-    /// In what tests print while they run. A panic there may be what a test waits for.
+    /// In the output of tests while they run. A panic there may be the one that a test waits for.
     #[default]
     Running,
-    /// In what a failed test printed.
+    /// In the output of a failed test.
     Failed,
     /// At the message of a failed test's panic.
     Message,

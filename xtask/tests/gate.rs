@@ -81,7 +81,7 @@ fn the_build_beside_a_gate_that_ignores_interrupts_ends_with_it() {
 }
 
 /// Runs the gate in `dir` with a cargo that carries `script` out, and with a Go that builds nothing. Returns
-/// what it says, and the commands that reached cargo.
+/// its output, and the commands that reached cargo.
 fn gate(dir: &Path, arguments: &[&str], script: &str) -> (String, Vec<String>) {
     let cargo = format!("echo \"$@\" >>{}/log\n{script}\necho 'test late ... FAILED'\nexit 1", dir.display());
     for (name, script) in [("cargo", cargo.as_str()), ("go", "[ $1 = version ]")] {

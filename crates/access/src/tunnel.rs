@@ -89,7 +89,7 @@ async fn open(stream: &mut TcpStream, proxy: &Uri, address: &Uri) -> Result<(), 
     stream.write_all(request.as_bytes()).await?;
 
     let mut head = Vec::new();
-    // Byte by byte: what follows the head belongs to the API server.
+    // Byte by byte: the bytes after the head belong to the API server.
     while !head.ends_with(b"\r\n\r\n") && head.len() < HEAD {
         head.push(stream.read_u8().await.map_err(|_| Error::Silent(proxy_host.clone()))?);
     }

@@ -2,8 +2,8 @@
 //!
 //! A `QueueUnit` holds the requests of one job and says whether the job may run. A `Queue` is an order in
 //! which units are served. `QueueUnit` has the form of the proposal "Queue Unit" of the project kube-queue,
-//! so that objects written for it are understood here. `crate::schema` has the bounds, and what may change
-//! in which phase. The group `queue.k8s.io` is protected, hence the annotation of both definitions.
+//! so that objects written for it are understood here. `crate::schema` has the bounds, and the fields that
+//! may change in each phase. The group `queue.k8s.io` is protected, hence the annotation of both definitions.
 
 pub(crate) mod limits;
 pub(crate) mod reason;

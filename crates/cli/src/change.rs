@@ -1,6 +1,6 @@
 //! `scale`, `start` and `stop`: one patch of exactly the fields that change, or none if nothing does.
 //!
-//! Each patch tests what it was computed from: the API server refuses it if that has changed meanwhile.
+//! Each patch tests the values it was computed from: the API server refuses it if they have changed since.
 
 use framework_api::{ExecutionType, State};
 use http::header::CONTENT_TYPE;
@@ -18,7 +18,7 @@ use crate::visible::visible;
 struct Change {
     /// The operations of the JSON patch; none if nothing changes.
     operations: Vec<Value>,
-    /// For people: what it changes.
+    /// Its changes, in words for people.
     words: String,
 }
 

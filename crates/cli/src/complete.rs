@@ -38,7 +38,7 @@ pub async fn run(words: &[String]) -> String {
 
 /// The names of the Frameworks in the namespace of the line.
 async fn names(words: &[String]) -> Vec<String> {
-    // The line is not finished: what it lacks is no error here.
+    // The line is not finished: a missing argument is no error here.
     let line = std::iter::once("kubectl framework").chain(words.iter().map(String::as_str));
     let matches = Args::command().ignore_errors(true).try_get_matches_from(line);
     let global = matches.ok().and_then(|matches| Global::from_arg_matches(&matches).ok()).unwrap_or_default();

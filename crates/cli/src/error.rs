@@ -1,4 +1,4 @@
-//! Why a command failed: what, where, and what to do.
+//! The errors of commands, for users: the failed step, the place, and the remedy if one is known.
 
 use framework_api::codec::DecodeError;
 

@@ -29,7 +29,7 @@ impl Style {
         Style { form: global.output, color: colors(global.color, no_color, std::io::stdout().is_terminal()) }
     }
 
-    /// The text of `value` for programs, or what `people` returns.
+    /// The text of `value` for programs, or the text that `people` returns.
     pub fn show(self, value: &impl Serialize, people: impl FnOnce() -> String) -> Result<String, Error> {
         match self.form {
             Form::Table | Form::Wide => Ok(people()),

@@ -1,4 +1,4 @@
-//! The Pods of a Framework, and what keeps one from running.
+//! The Pods of a Framework, and the reason why one does not run.
 
 use framework_api::name::variable;
 use k8s_openapi::api::core::v1::Pod;

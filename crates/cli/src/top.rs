@@ -1,4 +1,4 @@
-//! `top`: Frameworks by the Tasks that run and wait, and what their Pods use, or request.
+//! `top`: Frameworks by the Tasks that run and wait, and the resources that their Pods use, or request.
 //!
 //! The use is known where `metrics.k8s.io` is served. A Pod counts for the Framework whose ConfigMap
 //! controls it: the name in its label does not count.
@@ -28,7 +28,7 @@ const MEASURED: [&str; 2] = ["cpu", "memory"];
 /// The amounts of Pods, by namespace and name.
 type Amounts = BTreeMap<(String, String), ResourceRequests>;
 
-/// What `-o json` prints.
+/// The output of `-o json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Top {
@@ -177,7 +177,7 @@ fn controller(pod: &Pod) -> Option<&str> {
     Some(&owner.uid)
 }
 
-/// Whether a Pod has not ended yet: it may hold what it requests.
+/// Whether a Pod has not ended yet: it may hold its requests.
 fn lives(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     !matches!(phase, Some("Succeeded" | "Failed"))

@@ -1,6 +1,6 @@
 //! Texts of others on a terminal.
 
-/// The text on one line, with escapes for characters that control a terminal: tenants write what an
+/// The text on one line, with escapes for characters that control a terminal: tenants write text that an
 /// administrator reads. Escape first and colour later, or the colours are escaped, too.
 pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());

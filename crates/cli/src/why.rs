@@ -1,4 +1,4 @@
-//! `why`: the state of a Framework, what it awaits, the rules that decided, and what is missing in its queue.
+//! `why`: the state of a Framework, the events it awaits, the rules that decided, and its place in its queue.
 
 mod awaits;
 mod decided;
@@ -19,7 +19,7 @@ use crate::visible::visible;
 
 use self::line::Standing;
 
-/// What `-o json` prints.
+/// The output of `-o json`.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Why {

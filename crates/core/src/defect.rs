@@ -47,7 +47,7 @@ pub enum Defect {
     ReleaseUnlisted,
     /// Ownership is asked before an evaluation, and not again before a request is sent.
     AskOnce,
-    /// B8: what was listed before a slot was lost counts after it is granted again.
+    /// B8: a LIST from before the loss of a slot counts after the slot is granted again.
     TrustOldList,
     /// B10: the slot label says to which slot a Framework belongs.
     TrustLabel,

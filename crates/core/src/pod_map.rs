@@ -118,7 +118,7 @@ impl<T> PodMap<T> {
         self.stems.iter().map(|(stem, siblings)| (&**stem, siblings))
     }
 
-    /// Puts in those of a Pod, and returns what was there.
+    /// Puts in the fact about a Pod, and returns the earlier one.
     pub fn insert(&mut self, name: impl AsRef<str>, value: T) -> Option<T> {
         let PodName { stem, index } = PodName::new(name.as_ref());
         let siblings = match self.stems.get_mut(stem) {

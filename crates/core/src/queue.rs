@@ -88,8 +88,8 @@ pub fn waits(status: &FrameworkStatus, o: &Observed<'_>, policy: &Policy) -> boo
     policy.queueing && is_unreleased(o.framework, status) && !is_released(o)
 }
 
-/// Whether by what is stored a Framework is to wait in a queue that has not released it: only its unit shows
-/// more.
+/// Whether a Framework, by its stored object, is to wait in a queue that has not released it: only its unit
+/// shows more.
 pub fn is_unreleased(framework: &Framework, status: &FrameworkStatus) -> bool {
     stage(Some(status)) == Stage::Waiting
         && asked(framework).is_some()

@@ -36,7 +36,7 @@ const EVERY: Duration = Duration::from_millis(100);
 /// The owner of each slot.
 type Owners = BTreeMap<usize, String>;
 
-/// The replicas and what they act on.
+/// The replicas and the cluster they act on.
 struct Story<'a> {
     testbed: &'a Testbed,
     frameworks: Api<Framework>,

@@ -39,7 +39,7 @@ pub(crate) fn plan(seed: u64) -> Plan {
     Plan { seed, name: format!("seed{seed}"), manifest: None, spec, steps, foreground: rng.bool() }
 }
 
-/// Draws what happens to an example: with seed 0 its patches, and each Pod succeeds; else its patches and
+/// Draws the events of an example: with seed 0 its patches, and each Pod succeeds; else its patches and
 /// anything else.
 pub(crate) fn fate(example: &Example, seed: u64) -> Plan {
     let mut rng = generator(seed);

@@ -39,7 +39,7 @@ metricsAddress: 127.0.0.1:0
 /// The Frameworks of a side by name, as last seen.
 type Frameworks = BTreeMap<String, Arc<Framework>>;
 
-/// A controller's program and what it needs.
+/// A controller's program, and the files and tools it needs.
 ///
 /// All are started alike: in a directory with their config file, with no arguments.
 #[derive(Clone)]

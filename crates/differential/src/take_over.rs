@@ -144,7 +144,7 @@ impl TakeOver {
         Ok(())
     }
 
-    /// Ends a controller as its StatefulSet or Deployment would, and notes what it leaves.
+    /// Ends a controller as its StatefulSet or Deployment would, and records the objects it leaves.
     async fn exchange(&self, name: &str, pid: u32, queue: Option<&Queue>) -> Result<Exchange> {
         let queued = match queue {
             Some(queue) => Some(queue.settle().await.with_context(|| format!("{name} does not queue"))?),

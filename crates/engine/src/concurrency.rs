@@ -110,7 +110,7 @@ impl Concurrency {
         }
         let ratio = self.ratios / f64::from(self.replies);
         let gradient = (TOLERANCE / ratio).clamp(0.5, 1.0);
-        // The root is what may queue at the API server, so that the limit can grow.
+        // The root is the number of requests that may queue at the API server, so that the limit can grow.
         let next = self.limit * gradient + self.limit.sqrt();
         // A limit that is not used says nothing about a larger one. Half of it counts, since the parts of the
         // budget share it.

@@ -6,8 +6,8 @@ use framework_core::snapshot::{Snapshot, Trigger};
 
 use crate::history::Line;
 
-/// The lines of one version. A write that is repeated replaces what the first try replaced: its lines would
-/// be the same.
+/// The lines of one version. A write that is repeated replaces the same version as the first try: its lines
+/// would be the same.
 #[derive(Debug, Default)]
 pub struct LoggedLines {
     version: u128,

@@ -44,7 +44,7 @@ pub struct ObjectCache {
     /// The last Framework of the name went while the watch was yet to show Pods that were created for it.
     pub left_creates: bool,
     /// The slot of the last Framework of the name, whose objects may still be there. `None`: it is unknown,
-    /// or was lost, so that the next LIST of any slot ends what it does not show.
+    /// or was lost, so that the next LIST of any slot ends the objects it lacks.
     pub left_in: Option<Slot>,
     /// GETs and PATCHes in flight.
     reads: usize,

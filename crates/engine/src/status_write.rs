@@ -66,7 +66,7 @@ pub struct StatusWrite {
     possible: Vec<Possible>,
     /// When the newest one was sent of those that are not in that list any more.
     untracked: Option<Duration>,
-    /// Until then a write of an earlier owner may be persisted, which may record what it created.
+    /// Until then a write of an earlier owner may be persisted, which may record its creates.
     inherited: Option<Duration>,
     /// The last write, if it conflicted or got no reply, until the Framework is read.
     failed: Option<Failed>,

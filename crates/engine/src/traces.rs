@@ -1,7 +1,7 @@
 //! The parts of a Framework's life that ended between two persisted statuses: for OpenTelemetry traces.
 //!
-//! The life of a Framework is one trace: a span for the life, below it one for each of its attempts, and
-//! below those one for each attempt of a Task. A span is made when it has ended, from the times that are
+//! The life of a Framework is one trace. Below the span of the life is one for each of its attempts, and
+//! below those is one for each attempt of a Task. A span is made when it has ended, from the times that are
 //! persisted, so nothing is held while it is open. Its ids follow from UIDs and indices in the status. So
 //! every replica makes the same ones, and the trace of a Framework is found by its UID.
 //!
@@ -14,7 +14,7 @@ use framework_api::{Framework, FrameworkStatus, Time};
 
 /// The share of Frameworks whose lives are traced, in millionths.
 ///
-/// The UID decides, so a life is traced as a whole or not at all, by whichever replicas own it.
+/// The UID decides, so a life is traced as a whole or not at all, also if its owner changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling(pub u32);
 

@@ -27,7 +27,7 @@ pub enum Command {
     Stop,
 }
 
-/// A query for what the member knows; takes the answer.
+/// A query for the member's view; takes the answer.
 pub type ViewQuery = oneshot::Sender<View>;
 
 /// The Lease that a write is for.
@@ -75,7 +75,7 @@ pub enum Notice {
     /// This replica changed the owners of slots.
     Moved(Moved),
     /// A read showed an older version than one that was known when it was sent: the store was restored to an
-    /// older state. This replica owns nothing any more, and only another start makes what it knows valid.
+    /// older state. This replica owns nothing any more, and only another start makes its knowledge valid.
     StoreWentBack {
         /// The version that was known.
         seen: Version,

@@ -1,4 +1,4 @@
-//! Steps the member: gives it the time and what happens, and does its effects in their order.
+//! Steps the member: gives it the time and the events, and does its effects in their order.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -49,7 +49,7 @@ pub struct Parts {
     pub commands: Receiver<Command>,
     /// Notices to the controller.
     pub notices: Sender<Notice>,
-    /// Queries for what the member knows.
+    /// Queries for the member's view.
     pub queries: Receiver<ViewQuery>,
 }
 
@@ -161,7 +161,7 @@ pub async fn run(parts: Parts) -> bool {
             }
         }
         if std::mem::take(&mut driver.stepped) {
-            // Any step does what a tick does.
+            // Any step does the work of a tick.
             ticks.reset();
         }
     }
@@ -261,7 +261,7 @@ impl Driver {
         }
     }
 
-    /// A request of one life has ended. Tickets are of one life, and what a read shows is for every life.
+    /// A request of one life has ended. Tickets are of one life, and the result of a read is for every life.
     fn answered(&mut self, life: u64, event: Event) {
         match event {
             Event::LeaseSeen { name, seen } => self.lease_seen(name, seen),
@@ -294,7 +294,7 @@ impl Driver {
         }
     }
 
-    /// Another life begins. It has to be shown what is known.
+    /// Another life begins. Returns the events that show it the known objects.
     fn rejoin(&mut self) -> Vec<Event> {
         warn!(incarnation = %self.me, "this replica lost its Lease and rejoins");
         self.life += 1;

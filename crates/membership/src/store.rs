@@ -99,9 +99,9 @@ impl Store {
         }
     }
 
-    /// Writes a Lease, if it has the version `base` still; without one, creates it. A PUT also creates a
-    /// Lease that is not there, whatever version it names, unless it names a UID: the life of a Lease that
-    /// was deleted would go on, though others may have proved it gone.
+    /// Writes a Lease, if it has the version `base` still; without one, creates it. A PUT with any version
+    /// also creates a Lease that is not there, unless the PUT names a UID. Without a UID, the life of a
+    /// deleted Lease would go on, though others may have proved it gone.
     pub async fn write_lease(
         &self,
         name: &str,

@@ -6,12 +6,12 @@ use crate::slot::Slots;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Selection {
     /// The number of the latest grant that was known when the LIST began. Numbers rise with each grant. A
-    /// LIST that began before a slot was granted may lack what its earlier owner has changed (rule B8).
+    /// LIST that began before a slot was granted may lack changes of its earlier owner (rule B8).
     pub grant: u64,
     /// The slots that are watched.
     pub slots: Slots,
     /// Those of them that the LIST shows. The others were listed before, since their grant, and the watch
-    /// goes on from what it showed last.
+    /// goes on from the last version it showed.
     pub list: Slots,
 }
 

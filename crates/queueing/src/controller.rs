@@ -142,8 +142,8 @@ impl QueueController {
         self.share.drain(slots);
     }
 
-    /// The namespaces of these slots are not ours any more: what was decided there, or may have been stored,
-    /// is forgotten.
+    /// The namespaces of these slots are not ours any more: the decisions there, and the writes that may have
+    /// been stored, are forgotten.
     pub fn lost(&mut self, slots: Slots) {
         self.share.lose(slots);
         self.recovery.forget(slots);

@@ -5,8 +5,8 @@
 //! two sides may be two replicas: they exchange nothing but the units themselves.
 //!
 //! Guarantees:
-//! - A Framework begins only with what its stored unit was released for, and only while our finalizer is on
-//!   the unit. A deletion by a user takes nothing back: the finalizer stays until the Framework has ended.
+//! - A Framework begins only with the requests of its stored, released unit, and only while our finalizer is
+//!   on the unit. A deletion by a user takes nothing back: the finalizer stays until the Framework has ended.
 //! - The finalizer stands for the reservation. It is removed once nothing of the Framework can run by the
 //!   unit any more.
 //! - Each request is sent only while the slot of the Framework's UID is owned; work that comes up while that
@@ -114,7 +114,7 @@ impl FrameworkUnits {
         self.share.drain(slots);
     }
 
-    /// These slots are not owned any more: what is known of their Frameworks is dropped. They are not gone.
+    /// These slots are not owned any more: the state of their Frameworks is dropped. They are not gone.
     pub fn lost(&mut self, slots: Slots) {
         self.share.lose(slots);
         let is_lost = |uid: &str| slots.contains(Slot::of(uid));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use framework_message::{Slot, Slots, Ticket};
 
-/// The requests on their way, each with what is to be known when it ends.
+/// The requests on their way, each with the data that its end needs.
 #[derive(Debug)]
 pub struct InFlight<T> {
     sent: BTreeMap<Ticket, (Slot, T)>,

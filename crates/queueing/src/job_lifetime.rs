@@ -5,7 +5,7 @@ use std::sync::Arc;
 use framework_api::Time;
 use framework_core::lifetime::Lifetime;
 
-/// When a job is ended and deleted, and what is known of its end.
+/// When a job is ended and deleted, and the facts about its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobLifetime {
     /// Creation, end, and the seconds that we enforce.
@@ -18,7 +18,7 @@ pub struct JobLifetime {
     pub ignored: Vec<String>,
 }
 
-/// The place of a condition in a status. A JSON patch has to add what is missing.
+/// The place of a condition in a status. A JSON patch has to add the missing parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConditionPlace {
     /// There is no status.

@@ -137,7 +137,7 @@ impl JobLifetimes {
         changed.iter().for_each(|key| self.refresh(&of(kind, key)));
     }
 
-    /// Finds the ends that have come by the API server's `time`, and returns what is to be said.
+    /// Finds the ends that have come by the API server's `time`, and returns the outcomes to report.
     pub fn turn(&mut self, now: Now, time: Timestamp) -> Vec<Outcome> {
         for job in std::mem::take(&mut self.unseen) {
             self.first_seen(now, time, &job);
@@ -252,7 +252,7 @@ impl JobLifetimes {
         }
     }
 
-    /// Says what users are to know of a job that is seen for the first time.
+    /// Reports the facts that users need about a job that is seen for the first time.
     fn first_seen(&mut self, now: Now, time: Timestamp, key: &ConsumerKey) {
         let Some(job) = self.job(key) else { return };
         let Some(JobLifetime { lifetime, is_overdue, ignored, .. }) = &job.lifetime else { return };

@@ -112,7 +112,7 @@ pub struct Finalizers {
     others: Arc<str>,
 }
 
-/// Of the metadata of a QueueUnit: what the side of the Frameworks writes, and the lack of an owner.
+/// Of the metadata of a QueueUnit: the fields that the side of the Frameworks writes, and a missing owner.
 #[derive(Clone, Debug, Default)]
 pub struct UnitNotes {
     /// Since when the Framework, or the growth of it, waits.

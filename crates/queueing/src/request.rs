@@ -115,7 +115,7 @@ pub enum Request {
         row: Arc<JobKindRow>,
         /// Its name.
         job: Key,
-        /// Guards, and what it writes.
+        /// Its guards, and the values it writes.
         with: Resumption,
         /// The place of each template, and the metadata that it has already.
         templates: Vec<(String, TemplateMetadata)>,

@@ -62,7 +62,7 @@ impl<T: Stored> Store<T> {
         first.take_while(move |(key, _)| within(key)).map(|(_, kept)| &kept.object)
     }
 
-    /// The namespaces of all objects, in order. Each takes one search, whatever the number of its objects.
+    /// The namespaces of all objects, in order. Each takes one search, however many objects it has.
     pub fn namespaces(&self) -> impl Iterator<Item = &Arc<str>> {
         let first = |from: Key| Some(&self.kept.range(from..).next()?.0.namespace);
         // The least name that is greater: names of namespaces contain no NUL.

@@ -75,7 +75,7 @@ pub struct UnitWrites {
     pub not_before: Duration,
 }
 
-/// A job, by namespace and UID, and what a released unit reserves for it.
+/// A job, by namespace and UID, and the quota that a released unit reserves for it.
 pub type Reserves = (Key, ResourceRequests);
 
 /// The state of one unit.

@@ -27,7 +27,7 @@ struct Job {
 
 impl Job {
     /// The part of the usage of quotas that its reservations contain. Usage beyond them is others' use,
-    /// whatever owners a Pod names: otherwise it would be counted by nobody.
+    /// even if a Pod names the job as its owner: otherwise nothing would count it.
     fn own(&self) -> ResourceRequests {
         self.in_quotas.min(&self.reserved)
     }

@@ -175,7 +175,7 @@ impl Memory {
             now < *end + if decision.is_ok() { RENEWABLE } else { Duration::ZERO }
         });
         if self.decisions.len() >= DECISIONS {
-            // Refusals first: unknown tokens do not push out what is, or was, allowed.
+            // Refusals first: unknown tokens must not push out permissions, even expired ones.
             let order = |(_, (decision, end)): &(_, &(Decision, Duration))| (decision.is_ok(), *end);
             let first = self.decisions.iter().min_by_key(order).map(|(old, _)| old.clone());
             first.and_then(|old| self.decisions.remove(&old));

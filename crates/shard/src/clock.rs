@@ -10,7 +10,7 @@ use crate::policy::Policy;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Clock {
     last: Option<(Duration, i64)>,
-    /// A jump was noticed then: what was sent earlier proves nothing.
+    /// A jump was noticed then: requests that were sent earlier prove nothing.
     jumped: Option<Duration>,
 }
 

@@ -60,7 +60,7 @@ pub enum Event {
         since: Duration,
     },
     /// Whether every Framework has the label by which another replica would select it. Until then the leader
-    /// proposes no move: the owner would lose sight of what it has.
+    /// proposes no move: the owner would lose sight of its own Frameworks.
     Labelled(bool),
     /// The program is to end.
     Stop,
@@ -116,8 +116,8 @@ pub enum Effect {
         /// The end, on the clock that counts suspension.
         until: Duration,
     },
-    /// Begin no create and no delete for these slots; write what is not persisted, and say when all is
-    /// settled.
+    /// Begin no create and no delete for these slots; write the statuses that are not persisted, and
+    /// say when all is settled.
     Drain {
         /// The slots.
         slots: Slots,

@@ -14,7 +14,7 @@ pub enum Phase {
     Listing,
     /// It is acted for.
     Held,
-    /// Nothing new begins; what was sent settles.
+    /// Nothing new begins; the requests in flight settle.
     Draining {
         /// When that began.
         since: Duration,

@@ -16,7 +16,7 @@ impl Incarnation {
         Incarnation(format!("{lease}/{life}").into())
     }
 
-    /// Reads what [`fmt::Display`] wrote. The name of a Lease has no slash.
+    /// Reads the text that [`fmt::Display`] wrote. The name of a Lease has no slash.
     pub fn parse(text: &str) -> Option<Self> {
         let (lease, life) = text.split_once('/')?;
         (!lease.is_empty() && !life.is_empty()).then(|| Incarnation(text.into()))

@@ -1,4 +1,4 @@
-//! The Lease of a replica, and its state as a function of what was seen of it and of the time.
+//! The Lease of a replica, and its state as a function of the versions seen of it and of the time.
 //!
 //! The state is ordered: a member may get slots while its Lease is above [`LeaseState::Expired`]. No state
 //! frees slots: only an emptying that was written by compare-and-swap does, see [`crate::leader`].
@@ -97,7 +97,7 @@ impl WatchedLease {
         WatchedLease { seen, since: at, holder_since: at, duration_since: at }
     }
 
-    /// Takes in what was seen now. A version that is older than the known one came late and is ignored.
+    /// Takes in a version seen now. A version that is older than the known one came late and is ignored.
     pub fn see(&mut self, seen: Seen<LeaseRecord>, at: Duration) {
         if seen.version <= self.seen.version {
             return;

@@ -75,7 +75,7 @@ impl MapView {
         Some(Effect::ReadMap)
     }
 
-    /// Takes in what a watch or a reply showed. A version that is older than the known one came late.
+    /// Takes in the map of a watch or a reply. A version that is older than the known one came late.
     pub fn see(&mut self, seen: Seen<SlotMap>, at: Duration) {
         if self.seen.as_ref().is_none_or(|known| known.version < seen.version) {
             match seen.value {

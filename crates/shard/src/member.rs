@@ -256,7 +256,7 @@ impl Member {
         next
     }
 
-    /// Hands over what is released.
+    /// Hands over the released slots.
     fn give_up(&self, map: &mut SlotMap, at: Duration, wall: u64) {
         let successors = match self.stopping {
             true => leader::successors(map, &self.me, &self.peers, at, &self.policy),

@@ -34,7 +34,7 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Takes in what was seen of a Lease.
+    /// Takes in a version of a Lease.
     pub fn see(&mut self, name: &str, seen: Seen<LeaseRecord>, at: Duration) {
         match self.leases.get_mut(name) {
             Some(known) => known.see(seen, at),

@@ -261,7 +261,7 @@ impl Renewal {
         self.in_flight == Some(ticket)
     }
 
-    /// Takes in what a watch, a read or a reply showed.
+    /// Takes in the Lease of a watch, a read or a reply.
     pub fn see(&mut self, seen: Seen<LeaseRecord>, at: Duration) -> Option<Gone> {
         match &mut self.seen {
             Some(known) if seen.version <= known.version() => return None,

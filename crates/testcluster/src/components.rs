@@ -226,8 +226,9 @@ fn kwok(dir: &Path, kubeconfig: &Path) -> Vec<String> {
         format!("--kubeconfig={}", kubeconfig.display()),
         format!("--config={}", dir.join("kwok.yaml").display()),
         "--manage-all-nodes=true".into(),
-        // It takes over no Node while the Lease of the kwok before it lasts, and leaves Pods alone if its
-        // watch has not shown its own new Lease when it lists them: after a restart some would never start.
+        // With Leases, it takes over no Node while the Lease of the kwok before it lasts. It also leaves Pods
+        // alone if it lists them before its watch shows its own new Lease. After a restart, some would never
+        // start.
         "--node-lease-duration-seconds=0".into(),
         // Wide enough for every Pod of a load test to have an address of its own.
         "--cidr=10.64.0.0/10".into(),

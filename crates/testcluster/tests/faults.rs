@@ -105,7 +105,7 @@ async fn cut_deletions(pods: &Api<Pod>, round: usize) {
     .await;
     for (name, step) in names.iter().zip(1..) {
         let options = DeleteParams::default();
-        // The API server drops what it has not done yet.
+        // The API server drops the rest of a request whose client is gone.
         let cut = tokio::time::timeout(Duration::from_micros(300 * step), pods.delete(name, &options)).await;
         drop(cut);
     }

@@ -41,7 +41,7 @@ const SYSTEMS: [(&str, &str, &str); 5] = [
 pub struct Chart {
     /// The name of its file, without the extension.
     pub name: &'static str,
-    /// A description for those who do not see it.
+    /// A description for readers who do not see it.
     pub title: &'static str,
     /// The content of the file.
     pub svg: String,
@@ -193,7 +193,7 @@ fn system_of(run: &Run) -> Option<usize> {
     SYSTEMS.iter().position(is_it)
 }
 
-/// A filled rectangle at x and y, of a width and a height, with a text for those who point at it.
+/// A filled rectangle at x and y, of a width and a height, with a text that a pointer shows.
 fn rectangle([x, y, width, height]: [f64; 4], colour: &str, title: &str) -> Html {
     let [x, y, width, height] = [x, y, width, height].map(|number| format!("{number:.1}"));
     let attributes = [("x", &*x), ("y", &y), ("width", &width), ("height", &height), ("fill", colour)];

@@ -1,4 +1,4 @@
-// Looks at the pages in the frames of this page, after they were laid out, and writes down what is wrong.
+// Looks at the pages in the frames of this page, after they were laid out, and lists the faults.
 addEventListener("load", () => {
   const found = [...document.querySelectorAll("iframe")].map(measure);
   const text = JSON.stringify(found).replace(/[<>&]/g, (sign) => "\\u00" + sign.charCodeAt(0).toString(16));
@@ -84,7 +84,7 @@ function apart(axis, wrong) {
   }
 }
 
-// How text stands out from what is behind it, as WCAG 2 counts.
+// The contrast of a text with its background, as WCAG 2 counts.
 function contrast(element) {
   let behind = element;
   while (behind && getComputedStyle(behind).backgroundColor === "rgba(0, 0, 0, 0)") behind = behind.parentElement;

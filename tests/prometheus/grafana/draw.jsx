@@ -83,7 +83,7 @@ function colours(canvas) {
   return found.size;
 }
 
-// Tells the test what is drawn.
+// Reports the drawn panels to the test.
 function report() {
   const drawn = [...document.querySelectorAll('figure')].map((figure) => ({
     title: figure.dataset.title,
@@ -112,7 +112,7 @@ async function draw() {
       </PanelContextProvider>
     </ThemeContext.Provider>
   );
-  // In the browser's virtual time, which waits for what is still to be drawn.
+  // In the browser's virtual time, which waits for panels that are still to be drawn.
   setTimeout(report, 3000);
 }
 

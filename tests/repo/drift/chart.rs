@@ -1,5 +1,5 @@
 //! The Helm chart: generated from the objects that kustomize renders, so that both install the same.
-//! `tests/chart` has what takes Helm itself.
+//! `tests/chart` has the tests that need Helm itself.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -154,7 +154,7 @@ const ARGUMENTS: (&str, &str) = (
 ",
 );
 
-/// The text without what stands between two lines, which are there once, and with this in its place.
+/// Replaces the part of a text between two lines, each of which is there once.
 fn between(text: &str, first: &str, last: &str, instead: &str) -> String {
     let (before, rest) = text.split_once(first).unwrap_or_else(|| panic!("there is no {first}"));
     let (_, after) = rest.split_once(last).unwrap_or_else(|| panic!("there is no {last}"));
@@ -362,7 +362,7 @@ fn same(set: &[(&str, &str)], components: &[&str]) {
     assert!(!chart.contains("{{"), "another action");
     let parsed = |text: &str| -> Vec<Value> { serde_saphyr::from_multiple(text).expect("YAML") };
     let name = format!("frameworkcontroller-{}", hash(&kustomized));
-    // Only kustomize needs this label, to find what an overlay moves.
+    // Only kustomize needs this label, to find the objects that an overlay moves.
     let kustomized = kustomized.replace("    app.kubernetes.io/component: namespace\n", "");
     let mut expected = parsed(&kustomized.replace(&name, "frameworkcontroller"));
     expected.retain(|object| object["kind"] != "Namespace");

@@ -14,12 +14,12 @@ use super::Run;
 const SOURCES: &str = "tests/prometheus/grafana";
 const FILES: [&str; 2] = ["package.json", "draw.jsx"];
 
-/// The directory of the script and of what it draws.
+/// The directory of the script and of its pictures.
 pub(super) fn directory() -> PathBuf {
     target_dir().join("dashboard")
 }
 
-/// Installs what the script imports by npm, and puts all into one file.
+/// Installs the imports of the script by npm, and puts all into one file.
 pub(super) fn build() -> Result<()> {
     let directory = directory();
     fs::create_dir_all(&directory).with_context(|| format!("making {}", directory.display()))?;

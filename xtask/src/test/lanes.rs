@@ -97,7 +97,7 @@ impl Lane {
         let (began, mut tally, mut failed) = (Instant::now(), Tally::default(), Vec::new());
         for command in &self.commands {
             say(&format!("{}: {command}", self.name));
-            // With what cargo writes on the standard error, so that each program's name has its label.
+            // With cargo's standard error, so that each program's name has its label.
             if !shell(&format!("{command} 2>&1"), &mut tally, &format!("{:5} | ", self.name))?.success() {
                 failed.push(command.clone());
             }

@@ -2,7 +2,7 @@
 
 use super::limit::{Excess, MAX_DEPTH, MAX_OBJECTS, MAX_PLACEHOLDERS, MAX_VALUES};
 
-/// The opening of a placeholder, whatever its name.
+/// The opening of a placeholder of any name.
 const OPEN: &[u8] = b"{{FC_";
 
 /// Counts of a text that is valid JSON.
@@ -40,7 +40,7 @@ impl Counts {
         Ok(counts)
     }
 
-    /// Passes over a text from behind its opening quote; returns what follows its closing one.
+    /// Passes over a text from behind its opening quote; returns the rest after its closing one.
     fn text<'t>(&mut self, text: &'t [u8]) -> &'t [u8] {
         let mut rest = text;
         loop {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 /// How long anything may take that the tests wait for.
 pub const PATIENCE: Duration = Duration::from_secs(120);
-/// Between two looks at what is waited for.
+/// The time between two looks at the condition that a test waits for.
 pub const PAUSE: Duration = Duration::from_millis(50);
 const TIME: &str = "2026-01-01T00:00:00Z";
 

@@ -1,4 +1,4 @@
-//! Where the units of a Framework stand in their queues, and what they ask for that is not there.
+//! The positions of the units of a Framework in their queues, and the requests that fit into no quota now.
 //!
 //! The order is that of the controller's own scheduler. It is computed from the units, Queues and quotas as
 //! they are stored: a position may differ for a moment from that of the controller. A Job's unit is ranked by
@@ -84,7 +84,7 @@ struct Stored {
     classes: BTreeMap<String, i32>,
 }
 
-/// The standings of a Framework's units, and what could not be found out.
+/// The standings of a Framework's units, and the facts that could not be found out.
 pub async fn standings(
     cluster: &Cluster,
     found: &Found,

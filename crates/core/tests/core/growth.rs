@@ -1,4 +1,4 @@
-//! Released Frameworks that grow: what of them waits, for what, and until when.
+//! Released Frameworks that grow: which Tasks wait, for which unit, and until when.
 
 use framework_api::State;
 use framework_api::code::Code;
@@ -149,7 +149,7 @@ fn a_retry_of_a_task_or_of_the_framework_asks_for_nothing_again() {
     world.growths = vec![2];
     world.settle().run().exit("a", 1, 1).settle();
     assert_eq!((world.task("a", 1).attempt_status.id, pods(&world).len()), (1, 2));
-    // It grows while the attempt ends: what the last one did not have is another growth.
+    // It grows while the attempt ends: the Task that the last attempt lacked is another growth.
     world.run().exit("a", 1, 1);
     while world.status().attempt_status.id == 0 {
         if world.code().is_some() {
@@ -195,7 +195,7 @@ fn one_that_grows_while_its_config_map_is_on_its_way_asks_for_the_rest() {
             && world.status().attempt_status.config_map_uid.is_none()
     );
     world.edit(|spec| spec.task_roles[0].task_number = 3);
-    assert_eq!(asks(&world), [(None, 2)], "what is stored, whatever its spec says by now");
+    assert_eq!(asks(&world), [(None, 2)], "the stored Tasks, also if the spec has changed");
     assert_eq!(stage_now(&world.observed(), &world.policy), Stage::Started);
     world.settle().run();
     assert_eq!((tags(&world), pods(&world).len()), (vec![None, None, Some(3)], 2));

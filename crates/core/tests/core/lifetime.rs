@@ -1,4 +1,4 @@
-//! `activeDeadlineSeconds` and `ttlSecondsAfterFinished`: when they hit, what they change, and who was first.
+//! `activeDeadlineSeconds` and `ttlSecondsAfterFinished`: when they hit, their effects, and which came first.
 
 use framework_api::code::Code;
 use framework_api::{ExecutionType, State, Time};
@@ -14,7 +14,7 @@ fn failed(world: &World) -> (String, String) {
     (failed.reason.clone(), failed.message.clone())
 }
 
-/// The deadline ended the Framework, everything is gone, and both names of that are told.
+/// The deadline ended the Framework, everything is gone, and both names of that are reported.
 fn assert_exceeded(world: &World) {
     world.assert_completed(Code::ActiveDeadlineExceeded);
     let end = world.status().attempt_status.completion_status.clone().unwrap();

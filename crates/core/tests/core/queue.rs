@@ -1,4 +1,4 @@
-//! Frameworks that wait in a queue: what they do meanwhile, what is told of it, and how they go on.
+//! Frameworks that wait in a queue: their acts meanwhile, the reports about it, and how they go on.
 
 use framework_api::code::Code;
 use framework_api::queue::QUEUE_NAME_LABEL;
@@ -35,7 +35,7 @@ fn assert_not_queued(world: &World, message: &str) {
     assert!(!world.reports.iter().any(|reason| reason == "Admitted"), "{:?}", world.reports);
 }
 
-/// The queue label of what a create posts.
+/// The queue label of the object that a create posts.
 fn label(world: &World, action: &Action) -> Option<String> {
     let body = act::body(&world.cluster.framework, world.status(), action)
         .expect("a create")
@@ -257,7 +257,7 @@ fn the_config_map_and_the_pods_are_labelled_with_the_queue() {
     assert_eq!(label(&world, &create).as_deref(), Some("gpu"));
     world.settle();
     let create = world.acts.iter().find(|act| matches!(act, Action::CreatePod { .. })).unwrap();
-    assert_eq!(label(&world, create).as_deref(), Some("gpu"), "whatever the template says");
+    assert_eq!(label(&world, create).as_deref(), Some("gpu"), "even if the template has another label");
 }
 
 #[test]

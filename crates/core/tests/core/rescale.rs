@@ -1,4 +1,4 @@
-//! Rescale: what is added, marked, removed and replaced, and that it is persisted first.
+//! Rescale: Tasks are added, marked, removed and replaced, and each step is persisted before it is acted on.
 
 use framework_api::State;
 use framework_api::code::Code;

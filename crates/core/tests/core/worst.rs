@@ -50,7 +50,7 @@ fn be_real(status: &mut FrameworkStatus) {
     }
 }
 
-/// All Tasks fail, a few hundred at a time, and say what `message` says.
+/// All Tasks fail, a few hundred at a time, with the messages that `message` makes.
 fn failed(message: impl Fn(i32) -> String) -> World {
     let mut world = running(TASKS as usize);
     for index in 0..TASKS {

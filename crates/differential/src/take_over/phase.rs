@@ -175,7 +175,7 @@ impl Phase {
         }
     }
 
-    /// Whether a Framework has done what it was in the middle of, and nothing else.
+    /// Whether a Framework has completed the step it was in the middle of, and nothing else.
     pub(super) fn went_on(self, before: &Framework, now: &Framework) -> bool {
         let (Some(was), Some(is)) = (&before.status, &now.status) else { return false };
         let same_attempt = was.attempt_status.id == is.attempt_status.id;

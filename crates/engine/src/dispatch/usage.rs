@@ -1,8 +1,8 @@
 //! How much more than its share a namespace has used recently.
 //!
 //! Each request of a namespace adds one to its usage. Each request of any namespace takes from all usages
-//! what would be one's share if one more namespace had requests waiting. So a namespace that takes all it
-//! can get rises, even if it is alone, and one that takes less than its share stays at 0.
+//! the share that each would have if one more namespace had requests waiting. So a namespace that takes all
+//! it can get rises, even if it is alone, and one that takes less than its share stays at 0.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

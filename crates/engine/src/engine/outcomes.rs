@@ -1,4 +1,4 @@
-//! Tells what ended when a status was replaced, or when its Framework was deleted: for metrics and traces.
+//! Finds the attempts that ended when a status was replaced or its Framework deleted: for metrics and traces.
 
 use framework_api::{FrameworkStatus, Time};
 use framework_core::snapshot::Trigger;

@@ -37,7 +37,7 @@ impl Engine {
         }
     }
 
-    /// All Frameworks of these slots are evaluated: what changed meanwhile was not acted on.
+    /// All Frameworks of these slots are evaluated: earlier changes were not acted on.
     pub(super) fn begin_slots(&mut self, now: Now, slots: Slots) {
         self.grants.begin(slots);
         self.mark_slots(now, slots);
@@ -59,7 +59,7 @@ impl Engine {
         }
     }
 
-    /// Another replica owns these slots, or may own them: what is known of their Frameworks is dropped. The
+    /// Another replica owns these slots, or may own them: the state of their Frameworks is dropped. The
     /// Frameworks are not gone, so nothing is written into the history.
     pub(super) fn lost(&mut self, slots: Slots) {
         self.grants.lose(slots);

@@ -21,7 +21,7 @@ impl Engine {
     pub(super) fn framework_changed(&mut self, now: Now, change: Change<FrameworkObject>) {
         match change {
             Change::Restarted => self.cache.frameworks.list_number += 1,
-            // A watch that is to select less still shows what was lost.
+            // A watch that is to select less still shows objects of lost slots.
             Change::Listed(object) | Change::Applied(object) | Change::Deleted(object)
                 if !self.grants.contains(slot_of(&object, &self.policy)) =>
             {

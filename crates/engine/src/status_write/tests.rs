@@ -185,7 +185,7 @@ fn a_slow_api_server_makes_windows_longer_and_a_fast_one_leaves_them() {
     };
     assert_eq!(stretched(10), (windows.gather, windows.record));
     assert_eq!(stretched(200), (ms(800), ms(800)));
-    assert_eq!(stretched(60_000), (ms(2000), ms(2000)), "whatever it takes, what happened is stored soon");
+    assert_eq!(stretched(60_000), (ms(2000), ms(2000)), "even if writes are slow, events are stored soon");
 }
 
 #[test]

@@ -145,7 +145,7 @@ fn only_the_requests_of_the_overdue_unit_are_set_aside() {
     assert_eq!(world.round(0), ["s3 goes", "big waits: InsufficientQuota", "s2 waits: InsufficientQuota"]);
 }
 
-/// It holds what it has until it gets the rest: whoever is overdue would wait for it, and it for them.
+/// It holds its part until it gets the rest: an overdue unit would wait for it, and it for that unit.
 #[test]
 fn a_growing_job_may_use_capacity_that_is_set_aside() {
     let mut world = World::new("cpu 10");

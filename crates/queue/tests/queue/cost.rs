@@ -1,4 +1,4 @@
-//! A round costs what has changed, counted by how often an ask is held against the room.
+//! A round checks only the changes, counted by how often a request is compared with the room.
 
 #![allow(clippy::disallowed_macros, reason = "it says what it has counted")]
 

@@ -1,4 +1,4 @@
-//! Claims about the scheduler of queues, properties of it, and what its rounds cost.
+//! Claims about the scheduler of queues, properties of it, and the cost of its rounds.
 
 mod claims;
 mod cost;

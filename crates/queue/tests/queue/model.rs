@@ -1,4 +1,4 @@
-//! The rule as it is written down, with nothing remembered and nothing indexed: what a round must decide.
+//! The rule as it is written down, with nothing remembered and nothing indexed: the decisions of a round.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -184,7 +184,7 @@ impl Facts {
                 take(&mut left, requests);
             }
         }
-        // Nothing is set aside from what has begun.
+        // Nothing is set aside from a job that has begun.
         let available = self.available();
         let growths =
             contenders.into_iter().filter(|(_, unit)| unit.grows && fits(&unit.requests, &available));

@@ -1,4 +1,4 @@
-//! A position says who is served before: what is released next, and in which order.
+//! A position says which units are served before: the next releases, and their order.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::world::{World, at, quota, released, requests, unit};
 
-/// Queue, priority, when it came, what it asks, and when it was overtaken.
+/// Queue, priority, time of arrival, requests of CPU and GPU, and the time at which it was overtaken.
 type Told = (usize, i32, i64, i64, i64, Option<i64>);
 
 fn told() -> impl Strategy<Value = Told> {

@@ -14,7 +14,7 @@ const QUEUES: [&str; 4] = ["a", "b", "c", "d"];
 const RESOURCES: [&str; 3] = ["cpu", "gpu", "pods"];
 const KEYS: [&str; 4] = ["cpu", "requests.cpu", "requests.gpu", "pods"];
 
-/// An event between two rounds. Numbers that choose among what is there are taken modulo its count.
+/// An event between two rounds. Numbers that choose among objects are taken modulo their count.
 #[derive(Clone, Debug)]
 enum Happening {
     Come {
@@ -111,7 +111,7 @@ fn happening() -> impl Strategy<Value = Happening> {
     ]
 }
 
-/// A namespace that is told what happens, and the same facts for the model.
+/// A namespace that gets the events, and the same facts for the model.
 struct Both {
     namespace: Namespace,
     facts: Facts,

@@ -1,4 +1,4 @@
-//! A namespace whose facts read like the domain, and what a round made of them in words.
+//! A namespace whose facts read like the domain, and the result of a round in words.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ fn amounts(text: &str) -> Vec<(&str, Amount)> {
     words.chunks(2).map(|pair| (pair[0], pair[1].parse().unwrap())).collect()
 }
 
-/// `cpu 2 memory 3` as what is asked for.
+/// Reads requests such as `cpu 2 memory 3`.
 pub fn requests(text: &str) -> ResourceRequests {
     amounts(text).into_iter().collect()
 }

@@ -192,7 +192,7 @@ impl QueueController {
         self.job_states.get(key)?.refusal(uid)
     }
 
-    /// Whether the JobSet that says what a job requests is not there yet.
+    /// Whether the JobSet that has the requests of a job is not there yet.
     fn awaits_child(&self, key: &ConsumerKey) -> bool {
         let job = self.objects.declared_job(key);
         job.is_some_and(|job| job.row.child.is_some() && self.objects.child_of(job).is_none())

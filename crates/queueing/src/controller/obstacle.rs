@@ -1,4 +1,4 @@
-//! The obstacles of a unit: what it names and is not there.
+//! The obstacles of a unit: the reasons for which it is not even considered for a release.
 
 use framework_api::queue::{Phase, Reason};
 

@@ -6,7 +6,7 @@ use crate::position::QueuePosition;
 use framework_message::{Key, Slot};
 
 impl QueueController {
-    /// Whether this replica decides in a namespace: no other one knows what the quotas leave.
+    /// Whether this replica decides in a namespace: no other one knows the room in the quotas.
     pub fn decides_in(&self, namespace: &str) -> bool {
         self.share.contains(Slot::of(namespace))
     }

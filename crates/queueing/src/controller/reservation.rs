@@ -11,9 +11,9 @@ use crate::object::UnitObject;
 use crate::usage::less;
 
 impl QueueController {
-    /// The quota that a unit reserves if it is released, or may be. For a Framework that is what the unit
-    /// says, as long as it carries our finalizer. For another job it is the present request, at most as much
-    /// as was released, and what its Pods still use of the rest.
+    /// The quota that a unit reserves if it is released, or may be. For a Framework that is the request of
+    /// the unit, as long as it carries our finalizer. For another job it is the present request, at most as
+    /// much as was released, and the part of the rest that its Pods still use.
     pub(super) fn reservation(&self, unit: &UnitObject) -> ResourceRequests {
         let releasing =
             || self.unit_states.get(&unit.key).is_some_and(|state| state.writes.releasing.is_some());

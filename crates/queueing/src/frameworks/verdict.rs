@@ -93,7 +93,7 @@ impl FrameworkUnits {
                     Verdict::Delete
                 }
             }
-            // By what was released, an earlier owner may have begun it, or may have let the unit go.
+            // An earlier owner may have begun it with the released requests, or may have let the unit go.
             Some(until) if now.steady < until => Verdict::KeepUntil(until),
             _ if is_covered => Verdict::Keep,
             _ => Verdict::Finalise,
@@ -147,7 +147,7 @@ fn covers(unit: &UnitObject, framework: &Consumer) -> bool {
         && !unit.is_outgrown(framework)
 }
 
-/// Whether the unit of a growth that waits asks for what the growth asks for.
+/// Whether the unit of a growth that waits has the same requests as the growth.
 fn fits_growth(unit: &UnitObject, framework: &Consumer, growth: &Growth) -> bool {
     framework.stage != Stage::Finished
         && framework.queue.as_ref() == Some(&unit.queue)
@@ -177,7 +177,7 @@ impl UnitObject {
         job.stage == Stage::Waiting && asks.iter().any(|(resource, amount)| amount > given.get(resource))
     }
 
-    /// Whether it asks, while it waits, for what its job asks for.
+    /// Whether it has, while it waits, the same queue, requests and class as its job.
     pub fn asks_as(&self, job: &Consumer) -> bool {
         job.queue.as_ref() == Some(&self.queue) && job.requests == self.requests && job.class == self.class
     }

@@ -8,7 +8,7 @@ use framework_api::job_kind::JobKindRow;
 use crate::consumer::ConsumerKey;
 use crate::job_lifetime::DeadlineCondition;
 
-/// A request on its way, by what it does.
+/// The effect of a request on its way.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Purpose {
     /// Deletes a job of that kind that was due then. By the time of the reply, it may be gone.

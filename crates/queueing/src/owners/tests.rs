@@ -117,7 +117,7 @@ fn a_pod_belongs_to_its_job_set_if_that_is_part_of_no_known_job() {
     owners.set_job(&key("train"), true);
     owners.set_job(&key("set"), true);
     owners.link(Between::Job, key("a"), part("job", "set"));
-    assert_eq!(owners.job_of(&key("pod")), Some(key("set")), "its own consumer, whatever the label says");
+    assert_eq!(owners.job_of(&key("pod")), Some(key("set")), "its own consumer, also with another label");
     assert_eq!(owners.link(Between::JobSet, key("a"), part("set", "foreign")), [key("pod")].into());
     assert_eq!(owners.job_of(&key("pod")), Some(key("set")), "the TrainJob of its name is not its owner");
     assert_eq!(owners.link(Between::JobSet, key("a"), part("set", "train")), [key("pod")].into());

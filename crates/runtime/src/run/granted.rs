@@ -7,7 +7,7 @@ use framework_message::{Selection, Slot, Slots};
 /// The kinds that are divided into slots, each listed after the one before.
 const KINDS: usize = 3;
 
-/// The slots that this replica may act on, and what each kind has yet to list of them.
+/// The slots that this replica may act on, and those of them that each kind has yet to list.
 #[derive(Debug)]
 pub struct Granted {
     /// The number of the latest grant.

@@ -128,7 +128,7 @@ impl Queueing {
         self.lifetimes.is_settled() && self.sides.as_ref().is_none_or(is_settled)
     }
 
-    /// Takes in what becomes of the replica's slots.
+    /// Takes in an event about the replica's slots.
     pub fn shared(&mut self, now: Now, event: &engine::Event) {
         match *event {
             engine::Event::Begin(slots) | engine::Event::Resume(slots) => self.lifetimes.begin(now, slots),

@@ -61,7 +61,7 @@ pub struct Shares {
 }
 
 /// The LISTs of QueueUnits. Every replica watches all units, because a unit belongs to two slots. After each
-/// grant they are listed again: a release of the earlier owner may be newer than what the watch has shown.
+/// grant they are listed again: a release of the earlier owner may be newer than the last event of the watch.
 /// A LIST that is under way is completed first. Otherwise slots that come one after another would keep the
 /// first of them waiting.
 struct Units {
@@ -284,7 +284,7 @@ impl Shares {
         })
     }
 
-    /// Tells people, by a line and by an Event of the leader's Lease, what this replica did to the map.
+    /// Reports the moves of this replica in the map, by a line and by an Event of the leader's Lease.
     fn report(&self, moved: &Moved) {
         let subject = Subject::lease(&moved.namespace, moved.lease, &moved.uid);
         for one in &moved.moves {
@@ -394,7 +394,7 @@ mod tests {
     use super::*;
     use crate::clock::Clock;
 
-    /// Without units, and what it commands.
+    /// Shares without units, and the receiver of their commands.
     fn shares() -> (Shares, Receiver<Command>) {
         let (metrics, clock) = (Metrics::new(), Clock::system());
         let service = tower::service_fn(|_: Request<Body>| async {

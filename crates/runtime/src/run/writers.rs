@@ -1,4 +1,4 @@
-//! Writes what no turn waits for: Kubernetes Events, and spans of traces.
+//! Writes the reports that no turn waits for: Kubernetes Events, and spans of traces.
 
 use std::sync::Arc;
 

@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use super::*;
 use crate::clock::Clock;
 
-/// A receiver that answers with this code. Returns its URL, and what it receives.
+/// A receiver that answers with this code. Returns its URL, and the requests it receives.
 async fn receiver(code: StatusCode) -> (String, mpsc::UnboundedReceiver<ExportTraceServiceRequest>) {
     let (sender, received) = mpsc::unbounded_channel();
     let take = async move |State(sender): State<mpsc::UnboundedSender<_>>, body: Bytes| {

@@ -297,7 +297,7 @@ impl Share {
         share
     }
 
-    /// Changes the share. Returns what is shown after it, and the requests: the slots, then the version.
+    /// Changes the share. Returns the events after it, and the requests: the slots, then the version.
     async fn change(
         &mut self,
         slots: &[u8],
@@ -363,7 +363,7 @@ async fn granted_slots_are_listed_alone_and_the_watch_goes_on_where_it_was() {
         list("20", "more", &[pod_in(2, "c", "19")]),
         list("20", "", &[pod_in(2, "d", "4")]),
         events(&[
-            // The LIST shows what was done to the Pods of its slot up to its version.
+            // The LIST shows the changes of the Pods of its slot up to its version.
             ("ADDED", pod_in(2, "late", "14")),
             ("ADDED", pod_in(1, "e", "15")),
             ("DELETED", pod_in(2, "late", "20")),
@@ -433,7 +433,7 @@ async fn a_share_is_listed_whole_if_its_watch_cannot_go_on() {
     let (seen, asked) = share.change(&[1, 2], &[2], expired).await;
     assert_eq!(seen, ["lists [2]", "restarted", "synced", "lists [1, 2]", "restarted", "synced"]);
     assert_eq!(asked, ["list 2", "watch 1,2 from 10", "list 1,2", "watch 1,2 from 30"]);
-    // A LIST that is older than what was shown: the store was restored.
+    // A LIST that is older than the last event: the store was restored.
     let restored = vec![list("29", "", &[]), list("29", "", &[])];
     let (seen, asked) = share.change(&[1, 2, 3], &[3], restored).await;
     assert_eq!(seen, ["lists [3]", "restarted", "went back", "lists [1, 2, 3]", "restarted", "synced"]);

@@ -24,7 +24,7 @@ const CORPUS: usize = 2_000;
 /// The longest input: longer ones are slower, and not richer.
 const LONGEST: usize = 8 << 10;
 
-/// Values at the limits of what is read.
+/// Values at the limits of the decoders.
 const VALUES: [&str; 20] = [
     "null",
     "true",
@@ -108,7 +108,7 @@ impl Fuzzer {
 
     /// The next input: one of the corpus, changed in one to four places. Three of four stay JSON.
     fn next(&mut self) -> Vec<u8> {
-        // Half of them come from the sound one: what was changed often is seldom read any more.
+        // Half of them come from the sound one: an input that was changed often is seldom read any more.
         let from = if self.random.bool() { 0 } else { self.random.usize(..self.corpus.len()) };
         let mut input = self.corpus[from].clone();
         let stays_json = self.random.u8(..4) > 0;
@@ -182,7 +182,7 @@ fn number(variable: &str) -> Option<u64> {
     env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|error| panic!("{variable}: {error}")))
 }
 
-/// Plays inputs on the target of a kind, and says what came of them.
+/// Plays inputs on the target of a kind, and prints the results.
 fn fuzz<T: Wire>() {
     let inputs = number("FRAMEWORK_FUZZ_INPUTS").unwrap_or(INPUTS);
     let seed = number("FRAMEWORK_FUZZ_SEED").unwrap_or(1);

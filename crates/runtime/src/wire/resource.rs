@@ -134,7 +134,7 @@ impl<'de, T: Wire> Deserialize<'de> for Watched<T> {
     }
 }
 
-/// The most bytes of an error, which may repeat what a user wrote. It goes to the log and to an Event.
+/// The most bytes of an error, which may repeat the words of a user. It goes to the log and to an Event.
 const MOST_OF_AN_ERROR: usize = 1000;
 
 /// The beginning of an error.

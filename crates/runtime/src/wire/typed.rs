@@ -147,7 +147,7 @@ impl ConditionWire {
     }
 }
 
-/// The fields of a Pod's spec that say what it asks for.
+/// The fields of a Pod's spec that state its requests.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodSpecWire {

@@ -89,7 +89,7 @@ impl World {
         self.show(&event);
     }
 
-    /// A replica opens its watches and sees what there is.
+    /// A replica opens its watches and sees the objects that exist.
     pub fn open_watches(&mut self, number: u64) {
         for name in self.store.leases.keys().cloned().collect::<Vec<_>>() {
             let seen = self.store.lease(&name);

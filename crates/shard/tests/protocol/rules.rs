@@ -166,7 +166,7 @@ fn a_hand_over_of_unknown_outcome_is_not_taken_back() {
     }
 }
 
-/// The shell dropped what it knew of the slot, when the slot was released.
+/// The shell dropped its state of the slot, when the slot was released.
 #[test]
 fn a_slot_that_is_kept_after_its_release_is_listed_again() {
     let mut world = settled(&["a"]);

@@ -1,6 +1,6 @@
 //! The times at which the map of slots offers a slot to another member.
 //!
-//! An owner that is to hand a slot over sends what it has not recorded, and gives the slot up at the latest
+//! An owner that is to hand a slot over sends its unrecorded statuses, and gives the slot up at the latest
 //! after the life of a request. From then on it knows no more of the slot than any other replica, also if the
 //! hand-over never reaches the API server and the slot stays its own.
 
@@ -13,7 +13,7 @@ use crate::check::owners::MAP;
 use crate::check::slot::slot;
 use crate::history::Change;
 
-/// The shortest life of a request in any configuration: two time-outs, and what comes before and after.
+/// The shortest life of a request in any configuration: two time-outs, and the steps before and after.
 const LIFETIME: Duration = Duration::from_secs(16);
 
 /// A time at which a slot had a next owner.

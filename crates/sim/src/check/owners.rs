@@ -25,7 +25,7 @@ const EPOCH: &str = "each owner of a slot has an epoch of its own, higher than a
 const EARLY: &str = "a replica writes for a slot only after the map named it";
 const LATE: &str = "a replica creates and updates nothing once another one was granted the slot as settled";
 
-/// A tenure of a slot: an entry of the map, and what is known of its beginning.
+/// A tenure of a slot: an entry of the map, and the facts about its beginning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tenure {
     /// The version of the map that began it.
@@ -99,7 +99,7 @@ pub fn tenures(history: &History) -> Result<BTreeMap<u8, Vec<Tenure>>, Violation
             let owner = row["owner"].as_str().unwrap_or_default().to_owned();
             let (epoch, unsettled) = (row["epoch"].as_u64().unwrap_or(0), row["unsettled"] == true);
             match known.last_mut() {
-                // The mark goes when the hold has ended: what it says of the beginning stays true.
+                // The mark goes when the hold has ended: its statement about the beginning stays true.
                 Some(last) if last.owner == owner && last.epoch == epoch => last.unsettled |= unsettled,
                 Some(last) if epoch <= last.epoch => {
                     let what = format!("slot {slot} goes to {owner} under {epoch}, after {}", last.epoch);

@@ -24,7 +24,7 @@ const CACHE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a request without answer must at least have hung before its object may be called an orphan.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What the history up to a change says.
+/// The state, the recorded completions and the offers, up to a change.
 #[derive(Debug, Default)]
 struct Past {
     state: StateAt,

@@ -91,7 +91,7 @@ const REFUSED: &str = r"
     [\A] [a- [\ [a-\
 ";
 
-/// Facts, one a line: `[pattern, text, what Go's regexp finds]`, or `[pattern]` if it refuses that.
+/// Facts, one a line: `[pattern, text, the match of Go's regexp]`, or `[pattern]` if it refuses that.
 const FACTS: &str = include_str!("../../../data/re2.jsonl");
 
 /// Patterns that RE2 takes and that are refused here.

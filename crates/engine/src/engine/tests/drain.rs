@@ -60,5 +60,5 @@ fn a_create_without_a_reply_does_not_hold_a_stop_up() {
     cluster.turn();
     cluster.answer("create", Reply::Unknown("reset".into()));
     cluster.turn();
-    assert!(cluster.heard.drained, "whoever starts next deletes what it leaves");
+    assert!(cluster.heard.drained, "the next replica deletes its leftovers");
 }

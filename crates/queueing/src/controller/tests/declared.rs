@@ -54,7 +54,7 @@ pub(super) fn show(world: &mut World, change: Change<DeclaredObject>) {
 
 fn with_job() -> World {
     let mut world = World::new(1, 10);
-    // The server counts what is released for it.
+    // The server counts the releases for it.
     world.server.jobs.insert(key("train"), (Stage::Waiting, 6));
     show(&mut world, Change::Listed(job(1, Stage::Waiting)));
     show(&mut world, Change::Synced);
@@ -348,7 +348,7 @@ fn a_deleted_unit_stays_until_it_is_known_whether_its_kind_is_served() {
     assert!(world.settle().contains(&removal));
 }
 
-/// A job that does not say what it requests, of a kind whose JobSet does.
+/// A job that does not state its requests, of a kind whose JobSet does.
 pub(super) fn parent(resource_version: u128) -> DeclaredObject {
     let row = json!({
         "apiVersion": "example.com/v1", "kind": "Sweep", "plural": "sweeps",

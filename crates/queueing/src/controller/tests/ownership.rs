@@ -6,7 +6,7 @@ use super::declared::{named, show};
 use super::*;
 use crate::share::Share;
 
-/// A world whose two sides own what this says, with a job that fits.
+/// A world whose two sides have this ownership, with a job that fits.
 fn owned(ownership: &Ownership) -> World {
     let mut world = World::new(1, 10);
     world.controller = QueueController::new(settings(), 1).with_share(Share::of(ownership.clone()));
@@ -16,7 +16,7 @@ fn owned(ownership: &Ownership) -> World {
     world
 }
 
-/// The slots of the two sides of the job, and what is sent without each.
+/// The slots of the two sides of the job, and the requests that are sent without each.
 fn sides() -> [(Slot, &'static [&'static str]); 2] {
     [(Slot::of("uid-a"), &[]), (Slot::of(SPACE), &["create a"])]
 }

@@ -129,7 +129,7 @@ fn a_stuck_pod_makes_no_room_when_its_quota_stops_counting_it() {
     assert!(world.settle().contains(&"framework-b Dequeued Admitted".to_owned()));
 }
 
-/// A job reserves 6 of 10 and runs nothing now. Pods that copy what a user can copy use 3.
+/// A job reserves 6 of 10 and runs nothing now. Pods that copy its labels, as a user can, use 3.
 #[test]
 fn a_pod_that_copies_the_labels_of_another_hides_no_use_and_adds_none() {
     // Labels are not even read. Its controller is unknown, or a ConfigMap of another namespace, or none.
@@ -146,7 +146,7 @@ fn a_pod_that_copies_the_labels_of_another_hides_no_use_and_adds_none() {
         uses(&mut world, 3);
         world.submit("b", 2);
         assert_eq!(world.settle(), ["create b", "framework-b Enqueued InsufficientQuota"], "one is left");
-        // The Pods of the job itself are within what it reserves, so they add nothing.
+        // The Pods of the job itself are within its reservation, so they add nothing.
         world.controller.step(QueueEvent::Pod(Change::Applied(pod_of("a", 6))));
         uses(&mut world, 9);
         world.submit("c", 1);

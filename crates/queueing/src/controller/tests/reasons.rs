@@ -1,5 +1,5 @@
-//! Reasons for which a unit is not even looked at, each until what it lacks is there; the order of classes;
-//! and the report of each reason.
+//! Reasons for which a unit is not even looked at, each until the missing object is there; the order of
+//! classes; and the report of each reason.
 
 use super::*;
 use crate::object::{ClassObject, UnitNotes};

@@ -160,7 +160,7 @@ fn a_unit_that_was_released_at_the_end_of_time_hurts_nobody() {
     assert!(world.controller.unit_states[&key("x")].reserves.is_some(), "the job may have begun by it");
 }
 
-/// What `--cascade=orphan` leaves of a unit.
+/// Shows a unit as `--cascade=orphan` leaves it.
 fn orphan(world: &mut World, unit: &Key) {
     world.server.units.get_mut(unit).unwrap().notes.orphaned = true;
     world.server.changed(unit);

@@ -319,7 +319,7 @@ fn any_status() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The row reads whatever the type reads, and as the same.
+/// The row reads each object that the type reads, and as the same.
 fn agrees(typed: Option<oracle::Typed>, row: &Arc<JobKindRow>, json: &Value) {
     let Some(mut typed) = typed else { return };
     let mut found = read(row, json).unwrap_or_else(|error| panic!("{error}: {json}"));

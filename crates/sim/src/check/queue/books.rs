@@ -264,7 +264,7 @@ impl Books {
         let mut all = Uses::default();
         for (_, pod) in self.pods.iter().filter(|(key, _)| own(key)) {
             let job = self.controllers.get(&pod.controller).unwrap_or(&pod.controller);
-            // A Pod of a released job holds its share until it is gone, whatever becomes of the unit.
+            // A Pod of a released job holds its share until it is gone, also without its unit.
             let counts = pod.is_counted || self.released.contains_key(job);
             let counted = if counts { pod.uses } else { Uses::default() };
             all = plus(all, counted);

@@ -120,6 +120,21 @@ fn a_slot_has_one_owner_though_strangers_write_leases() {
     }
 }
 
+/// Each has the precondition of the first one, which the API server has met.
+#[test]
+fn a_slot_has_one_owner_though_a_proxy_sends_writes_twice() {
+    let mut repeated = 0;
+    for seed in 0..100 {
+        let mut world = World::new(seed, policy(Defects::NONE), 4);
+        world.repeats = true;
+        match lead(world) {
+            Ok(world) => repeated += world.repeated,
+            Err(claim) => panic!("seed {seed}: {claim}"),
+        }
+    }
+    assert!(repeated > 1000, "{repeated} writes were sent twice");
+}
+
 #[test]
 fn replicas_with_leases_of_different_durations_are_as_safe() {
     let mut falls = 0;

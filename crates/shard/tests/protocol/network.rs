@@ -39,14 +39,36 @@ impl World {
             1 | 2 => {
                 let late = if fate == 1 { 12 * SECOND } else { 3 * SECOND };
                 let arrival = self.random.i64(0..late);
+                if let Some(after) = self.repetition(&effect) {
+                    self.later(number, arrival + after, Item::Apply(effect.clone(), None));
+                }
                 self.later(number, arrival, Item::Apply(effect, None));
                 self.later(number, 3 * SECOND, Item::Tell(unknown));
             }
             _ => {
                 let back = self.random.i64(1..300);
-                self.later(number, quick, Item::Apply(effect, Some(back)));
+                let Some(after) = self.repetition(&effect) else {
+                    return self.later(number, quick, Item::Apply(effect, Some(back)));
+                };
+                // Of a write of the map the second reply is heard: usually a conflict, though it was applied.
+                let [first, second] = match effect {
+                    Effect::PutMap { .. } => [None, Some(back)],
+                    _ => [Some(back), None],
+                };
+                self.later(number, quick, Item::Apply(effect.clone(), first));
+                self.later(number, quick + after, Item::Apply(effect, second));
             }
         }
+    }
+
+    /// How long after a write a proxy sends it again, with the same precondition; `None`: it does not.
+    fn repetition(&mut self, effect: &Effect) -> Option<i64> {
+        let is_write = matches!(effect, Effect::WriteLease { .. } | Effect::PutMap { .. });
+        if !self.repeats || self.calm || !is_write || self.random.u8(..3) > 0 {
+            return None;
+        }
+        self.repeated += 1;
+        Some(self.random.i64(1..2 * SECOND))
     }
 
     pub fn apply(&mut self, number: u64, effect: Effect, reply: Option<i64>) {

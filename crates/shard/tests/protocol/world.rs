@@ -41,6 +41,8 @@ pub struct World {
     pub mixed: bool,
     /// Clients that are no replicas take Leases, which users empty otherwise.
     pub strangers: bool,
+    /// A proxy sends some writes twice.
+    pub repeats: bool,
     /// No write of the map arrives.
     pub puts_are_lost: bool,
     /// No listing ends.
@@ -51,6 +53,8 @@ pub struct World {
     pub map_is_silent: bool,
     /// Writes of the map that were applied.
     pub puts: u64,
+    /// Writes that were sent twice.
+    pub repeated: u64,
     /// Listings that were asked for.
     pub lists: u64,
     pub random: fastrand::Rng,
@@ -74,11 +78,13 @@ impl World {
             calm: false,
             mixed: false,
             strangers: false,
+            repeats: false,
             puts_are_lost: false,
             lists_hang: false,
             drains_hang: false,
             map_is_silent: false,
             puts: 0,
+            repeated: 0,
             lists: 0,
             random: fastrand::Rng::with_seed(seed),
             policy,

@@ -28,7 +28,7 @@ impl World {
             _ => Event::Tick,
         };
         let lost = match effect {
-            Effect::PutMap { .. } => self.puts_are_lost,
+            Effect::PutMap { .. } => self.puts_are_lost || self.stuck == Some(number),
             Effect::ReadMap => self.map_is_silent,
             _ => false,
         };

@@ -306,6 +306,40 @@ fn a_proposal_stands_when_the_leader_dies_before_the_hand_over() {
     assert!(proposed.into_iter().all(|(slot, next)| owner_of(&world, slot) == next));
 }
 
+/// Its drain does not end, and the write does not arrive by which it would hand the slot over unsettled.
+#[test]
+fn the_lease_of_a_member_that_keeps_another_one_waiting_is_emptied() {
+    let mut world = settled(&["a", "b"]);
+    world.drains_hang = true;
+    world.join("c", "pod of c");
+    let asked = |world: &World| {
+        let map = &world.store.map.as_ref().unwrap().1;
+        let asked = map.slots.iter().find(|(_, one)| one.next.is_some());
+        asked.map(|(slot, one)| (*slot, one.clone()))
+    };
+    until(&mut world, 20, |world| asked(world).is_some());
+    let (begun, (slot, Entry { owner, next, .. })) = (world.time, asked(&world).unwrap());
+    let (old, next) = (owner.unwrap(), next.unwrap());
+    let leader = world.store.leases["frameworkcontroller-leader"].1.holder.clone().unwrap();
+    assert_ne!(old, leader);
+    world.stuck = Some(number(&world, &old));
+    let record = |world: &World| world.store.leases[old.lease()].1.clone();
+    let renewals = record(&world).renewals;
+    run(&mut world, 55);
+    assert!(record(&world).renewals > renewals + 15, "its Lease is renewed");
+    assert!(world.acting(slot).is_empty(), "it gave the slot up");
+    // A renewal may arrive just before the Lease is emptied. It is emptied after as much time once more then.
+    until(&mut world, 300, |world| record(world).holder.as_ref() != Some(&old));
+    let fast = world.replicas[&number(&world, &leader)].clocks.fast;
+    let waited = (world.time - begun) * (1000 + fast) / 1000;
+    assert!(waited >= 65_800, "2 M + D are 66 s, and it was emptied after {waited} ms");
+    assert!(world.acting(slot).is_empty(), "that alone frees nothing");
+    let freed = until(&mut world, 60, |world| world.acting(slot) == [&next]);
+    assert!(freed >= 10, "it may have acted until then: {freed} s");
+    run(&mut world, 60);
+    world.is_settled().unwrap();
+}
+
 #[test]
 fn an_api_server_that_counts_back_ends_the_life_of_a_member() {
     let mut world = settled(&["a"]);

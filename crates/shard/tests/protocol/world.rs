@@ -45,6 +45,8 @@ pub struct World {
     pub repeats: bool,
     /// No write of the map arrives.
     pub puts_are_lost: bool,
+    /// No write of the map by this replica arrives, so it hands nothing over.
+    pub stuck: Option<u64>,
     /// No listing ends.
     pub lists_hang: bool,
     /// No drain ends.
@@ -80,6 +82,7 @@ impl World {
             strangers: false,
             repeats: false,
             puts_are_lost: false,
+            stuck: None,
             lists_hang: false,
             drains_hang: false,
             map_is_silent: false,

@@ -1,7 +1,8 @@
 //! Replicas that share the Frameworks while they, the API server and its store are disturbed, each in turn.
 //!
 //! `FRAMEWORK_CHAOS_MINUTES`, `FRAMEWORK_CHAOS_FRAMEWORKS` and `FRAMEWORK_CHAOS_SEED` choose another run than
-//! that of the gate; `cargo xtask chaos` sets them.
+//! that of the gate; `cargo xtask chaos` sets them. `FRAMEWORK_CHAOS_SUMMARY` names a file to which the last
+//! line is written, too, because the test harness prints its own result after that line.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -274,12 +275,12 @@ impl Chaos {
         let Findings { lost, twice, stuck } = &self.findings;
         let all: Vec<&String> = lost.iter().chain(twice).chain(stuck).collect();
         all.iter().for_each(|finding| println!("{finding}"));
-        println!(
-            "{injections} injections: {} lost, {} twice, {} stuck",
-            lost.len(),
-            twice.len(),
-            stuck.len()
-        );
+        let [lost, twice, stuck] = [lost, twice, stuck].map(Vec::len);
+        let summary = format!("{injections} injections: {lost} lost, {twice} twice, {stuck} stuck");
+        println!("{summary}");
+        if let Some(path) = std::env::var_os("FRAMEWORK_CHAOS_SUMMARY") {
+            std::fs::write(path, summary + "\n").expect("the summary is written");
+        }
         assert!(all.is_empty(), "{all:#?}");
     }
 }

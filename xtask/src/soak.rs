@@ -1,12 +1,13 @@
 //! `cargo xtask soak NAME`: tests of the gate once more, longer, larger or more often.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Subcommand, ValueEnum};
-use framework_programs::workspace::{build_optimised, cargo};
+use framework_programs::workspace::{build_optimised, cargo, root, target_dir};
 use framework_programs::{Binaries, OLDEST_KUBERNETES_VERSION};
 
 use crate::took::Took;
@@ -201,13 +202,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// Disturbs replicas; fails if a Framework was lost, stuck, or a Task ran twice.
+/// Disturbs replicas; fails if a Framework was lost, stuck, or a Task ran twice. The last line that it prints
+/// counts these.
 pub(crate) fn chaos(chaos: &Chaos) -> Result<()> {
-    soak(&chaos.run())
+    let summary = root().join(target_dir()).join(format!("chaos-{}", std::process::id()));
+    let outcome = soak(&chaos.run(&summary));
+    let line = fs::read_to_string(&summary).context("the run left no summary");
+    // A file that stays does no harm.
+    let _ = fs::remove_file(&summary);
+    line.iter().for_each(|line| print!("{line}"));
+    outcome.and(line.map(drop))
 }
 
 impl Chaos {
-    fn run(&self) -> Run {
+    /// The run, which writes its last line to this file, too.
+    fn run(&self, summary: &Path) -> Run {
         Run {
             programs: &["chaos"],
             tests: &["replicas::"],
@@ -215,6 +224,7 @@ impl Chaos {
                 ("FRAMEWORK_CHAOS_MINUTES", self.minutes.to_string()),
                 ("FRAMEWORK_CHAOS_FRAMEWORKS", self.frameworks.to_string()),
                 ("FRAMEWORK_CHAOS_SEED", self.seed.to_string()),
+                ("FRAMEWORK_CHAOS_SUMMARY", summary.display().to_string()),
             ],
             optimised: true,
         }
@@ -364,7 +374,6 @@ fn oldest(tests: &[String]) -> Result<()> {
 mod tests {
     use super::*;
     use clap::Parser;
-    use framework_programs::workspace::root;
 
     #[derive(Parser)]
     struct Line {
@@ -392,7 +401,7 @@ mod tests {
 
     #[test]
     fn every_named_test_is_there_and_reads_its_variables() {
-        let chaos = Chaos { minutes: 1, frameworks: 1, seed: 1 }.run();
+        let chaos = Chaos { minutes: 1, frameworks: 1, seed: 1 }.run(Path::new("summary"));
         let lines = [
             "sim",
             "storm",

@@ -50,7 +50,7 @@ enum Injection {
     Etcd,
     /// Each replica is asked to end and replaced, one after the other.
     Roll,
-    /// All but one replica end; then there are five, and three again.
+    /// All but one replica end; then there are five, one, and three again.
     Scale,
 }
 
@@ -229,17 +229,23 @@ impl Chaos {
         }
     }
 
-    /// Leaves one replica alone, then has five, and three again.
+    /// Leaves one replica alone, then has five, leaves the same one alone, and has three again.
     fn scale(&mut self, alone: &'static str) {
-        for other in others(alone) {
-            self.replicas.stop(other);
-        }
+        let two: Vec<_> = others(alone).collect();
+        let four: Vec<_> = others(alone).chain(AT_TIMES).collect();
+        self.end_all(&two);
+        self.begin_all(&four);
+        self.end_all(&four);
+        self.begin_all(&two);
+    }
+
+    fn begin_all(&mut self, names: &[&'static str]) {
+        names.iter().for_each(|name| self.begin(*name));
         self.replicas.await_shares();
-        for more in others(alone).chain(AT_TIMES) {
-            self.begin(more);
-        }
-        self.replicas.await_shares();
-        for name in AT_TIMES {
+    }
+
+    fn end_all(&mut self, names: &[&'static str]) {
+        for name in names {
             self.replicas.stop(name);
         }
         self.replicas.await_shares();

@@ -333,3 +333,41 @@ impl Labels {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use http::{Request, Response};
+    use kube::client::Body;
+    use tower::BoxError;
+
+    use super::*;
+
+    /// The labels of a replica that owns no slot, of which all replicas together set 256 a second.
+    fn labels(has_whole_budget: bool) -> Labels {
+        let service = tower::service_fn(|_: Request<Body>| async {
+            Err::<Response<Body>, BoxError>("there is no API server".into())
+        });
+        Labels {
+            client: kube::Client::new(service, "default"),
+            namespace: None,
+            ownership: Ownership::none(),
+            clock: Clock::system(),
+            metrics: Metrics::new(),
+            mislabelled: Arc::default(),
+            accompanied: watch::channel(true).1,
+            complete: watch::channel(false).0,
+            per_second: 256.0,
+            has_whole_budget,
+            last: None,
+            last_names: BTreeMap::new(),
+            in_flight: BTreeSet::new(),
+            refused: BTreeMap::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn the_rate_of_labels_goes_with_the_slots_unless_it_is_per_replica() {
+        let periods = [false, true].map(|is_whole| labels(is_whole).period());
+        assert_eq!(periods, [Duration::from_secs(1), Duration::from_secs(1) / 256]);
+    }
+}

@@ -436,6 +436,18 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_request_budget_goes_with_the_slots_unless_it_is_per_replica() {
+        let (mut shares, _commanded) = shares();
+        let quarter: Slots = Slot::all().take(Slot::COUNT / 4).collect();
+        shares.take_in(Clock::system().now(), Notice::Granted(quarter));
+        let budgets = [false, true].map(|is_whole| {
+            shares.has_whole_budget = is_whole;
+            shares.of_budget()
+        });
+        assert_eq!(budgets, [0.25, 1.0]);
+    }
+
+    #[tokio::test]
     async fn a_list_of_units_is_completed_though_other_slots_are_granted() {
         let (mut shares, mut commanded) = shares();
         let (selection, asked) = watch::channel(Selection::whole(0, Slots::NONE));

@@ -137,4 +137,26 @@ mod tests {
         assert!(policy.map_validity().mul_f64(1.0 / 0.9) < policy.map_absence(secs(10)).mul_f64(1.0 / 1.1));
         assert!(policy.hold().mul_f64(1.0 / 1.1) > policy.request_lifetime);
     }
+
+    /// The clock of the sender is a tenth slow: its requests live longer. That of the next owner is a tenth
+    /// fast: it holds for less. The hold alone misses this by half a second. It begins only after the time
+    /// between the end of the sender's right and the seizure, and with this time it suffices.
+    #[test]
+    fn a_hold_on_a_fast_clock_covers_the_requests_of_a_slow_one() {
+        let (slow, fast) = (1.0 / 0.9, 1.0 / 1.1);
+        // The shortest duration that a user may set leaves the least time.
+        for duration in [4, 10, 3600].map(secs) {
+            let policy = Policy::new(duration, secs(1), secs(1), secs(28)).unwrap();
+            let (hold, life) = (policy.hold(), policy.request_lifetime);
+            assert!(hold.mul_f64(fast) < life.mul_f64(slow), "the hold alone suffices");
+            let ways = [
+                ("from the last renewal", policy.validity(), policy.expiry(duration)),
+                ("from the last read of the map", policy.map_validity(), policy.map_absence(duration)),
+            ];
+            for (from, stops, freed) in ways {
+                let (landed, held) = ((stops + life).mul_f64(slow), (freed + hold).mul_f64(fast));
+                assert!(landed < held, "{from}: {landed:?}, held until {held:?}, with {duration:?}");
+            }
+        }
+    }
 }

@@ -240,7 +240,7 @@ impl Chaos {
     }
 
     fn begin_all(&mut self, names: &[&'static str]) {
-        names.iter().for_each(|name| self.begin(*name));
+        names.iter().for_each(|name| self.begin(name));
         self.replicas.await_shares();
     }
 

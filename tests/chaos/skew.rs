@@ -1,8 +1,10 @@
 //! Controller and CRD of different ages: a CRD that lacks `ttlSecondsAfterFinished` and
-//! `activeDeadlineSeconds`, one that lacks their rules, and the way up and down while Frameworks run.
+//! `activeDeadlineSeconds`, one that lacks their rules, one whose status is typed, and the way up and down
+//! while Frameworks run.
 
 use std::time::Instant;
 
+use framework_api::crd::{StatusSchema, manifest as shipped, manifest_with};
 use framework_api::{Framework, State};
 use framework_testcluster::{Error, Output};
 use k8s_openapi::api::events::v1::Event;
@@ -55,7 +57,7 @@ impl Drop for Skew {
     }
 }
 
-/// A CRD by its treatment of the two fields.
+/// A CRD by its treatment of the two fields and of the status.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Crd {
     /// It knows them, with their rules.
@@ -64,14 +66,17 @@ enum Crd {
     Previous,
     /// It stores any value in a spec.
     Unchecked,
+    /// Every field of the status has a type, apart from the statuses of TaskRoles.
+    Typed,
 }
 
 impl Crd {
     fn manifest(self) -> String {
-        let mut crd: Value = serde_saphyr::from_str(&framework_api::crd::manifest()).expect("YAML");
+        let text = if self == Crd::Typed { manifest_with(StatusSchema::Typed) } else { shipped() };
+        let mut crd: Value = serde_saphyr::from_str(&text).expect("YAML");
         let spec = crd.pointer_mut("/spec/versions/0/schema/openAPIV3Schema/properties/spec");
         let spec = spec.and_then(Value::as_object_mut).expect("the schema of a spec");
-        if self != Crd::Today {
+        if matches!(self, Crd::Previous | Crd::Unchecked) {
             for field in [TTL, DEADLINE] {
                 spec["properties"].as_object_mut().expect("fields").remove(field).expect("a field of today");
             }
@@ -88,18 +93,29 @@ impl Crd {
         installed().kubectl_as("admin", &arguments, &self.manifest())
     }
 
-    /// Whether the API server goes by it: each of the three treats a probe Framework in its own way.
+    /// Whether the API server goes by it: each treats two probe Frameworks in its own way.
     fn is_in_force(self) -> bool {
         let probe = object("probe", &[(TTL, json!("60"))]);
-        let arguments = ["create", "--dry-run=server", "--validate=ignore", "-o=json", "-f=-"];
-        let stored =
-            run(&arguments, &probe).ok().map(|text| -> Value { serde_json::from_str(&text).unwrap() });
+        let stored = dry_run("ignore", &probe).ok();
+        // A request with an unknown field of a typed status is refused if it asks for strictness.
+        let mut odd = object("probe", &[]);
+        odd["status"] = json!({"odd": true});
+        let strict = dry_run("strict", &odd);
+        let is_typed = strict.as_ref().is_err_and(|refusal| refusal.contains("status.odd"));
         match self {
-            Crd::Today => stored.is_none(),
+            Crd::Today => stored.is_none() && strict.is_ok(),
+            Crd::Typed => stored.is_none() && is_typed,
             Crd::Previous => stored.is_some_and(|stored| stored["spec"].get(TTL).is_none()),
             Crd::Unchecked => stored.is_some_and(|stored| stored["spec"][TTL] == "60"),
         }
     }
+}
+
+/// The object as the API server would store it, or the refusal.
+fn dry_run(validate: &str, object: &Value) -> Result<Value, String> {
+    let validate = format!("--validate={validate}");
+    let stored = run(&["create", "--dry-run=server", &validate, "-o=json", "-f=-"], object)?;
+    Ok(serde_json::from_str(&stored).expect("JSON"))
 }
 
 /// As an operator would.
@@ -241,6 +257,43 @@ fn after_a_downgrade_and_an_upgrade_unwritten_frameworks_keep_fields() {
     for name in ["annotated", "untouched", "fresh"] {
         execute(&ns, name, "Stop");
         completed(&ns, name);
+    }
+}
+
+/// The status of a Framework as a user reads it.
+fn status(namespace: &str, name: &str) -> Value {
+    let text = kubectl(&["get", "framework", name, "--namespace", namespace, "-o=json"]);
+    let mut object: Value = serde_json::from_str(&text).expect("JSON");
+    object["status"].take()
+}
+
+/// The names and UIDs of all Pods.
+fn pods(namespace: &str) -> Vec<(Option<String>, Option<String>)> {
+    let listed = block_on(cluster::pods(namespace).list(&ListParams::default())).expect("a list").items;
+    listed.into_iter().map(|pod| (pod.metadata.name, pod.metadata.uid)).collect()
+}
+
+/// Releases before decision 0005 had a typed status. The API server reads and writes a Framework by one
+/// schema that it stored by the other.
+#[test]
+fn frameworks_live_on_while_the_schema_of_the_status_changes() {
+    let mut skew = Skew::start(Crd::Typed);
+    let ns = namespace("skew-typed");
+    let roles = |name: &str| manifest(name).role("a", 2, &[]).role("b", 1, &[]);
+    roles("up").create(&ns);
+    manifest("ended").retry(false, 1).role("a", 1, &[("exit-code", "1")]).create(&ns);
+    running(&ns, "up", 3);
+    completed(&ns, "ended");
+    for (crd, old, new) in [(Crd::Today, "up", "down"), (Crd::Typed, "down", "last")] {
+        let before = (["ended", old].map(|name| status(&ns, name)), pods(&ns));
+        skew.upgrade(crd);
+        roles(new).create(&ns);
+        running(&ns, new, 3);
+        assert_eq!(["ended", old].map(|name| status(&ns, name)), before.0, "{crd:?} shows what was stored");
+        let now = pods(&ns);
+        assert!(before.1.iter().all(|pod| now.contains(pod)), "{crd:?}: {:?}", before.1);
+        execute(&ns, old, "Stop");
+        assert_eq!(code(&completed(&ns, old)).0, -210, "{crd:?}: {old}");
     }
 }
 

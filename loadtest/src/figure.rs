@@ -13,6 +13,8 @@ pub enum Kind {
     Count,
     /// A count that is smaller when changes coincide, such as that of status writes.
     Coalesced,
+    /// A number of allocated objects.
+    Objects,
     /// A quotient of counts.
     Share,
     /// Bytes written.
@@ -70,7 +72,7 @@ impl Figure {
     pub fn shown(&self) -> String {
         match self.kind {
             // Counts are far below the numbers that a cast would change.
-            Kind::Count | Kind::Coalesced => whole(self.value as usize),
+            Kind::Count | Kind::Coalesced | Kind::Objects => whole(self.value as usize),
             Kind::Share | Kind::Rate => short(self.value),
             Kind::Written | Kind::Memory => size(self.value),
             Kind::Time { .. } | Kind::Processor => time(self.value),
@@ -111,6 +113,10 @@ pub fn figures(run: &Run) -> Vec<Figure> {
             .into_iter()
             .filter_map(|(name, bytes)| Some(Figure::new(name, bytes?, Kind::Written, Better::Less).short())),
     );
+    all.extend(run.bytes.api_server_objects_per_task.map(|objects| {
+        let name = "objects that the API server allocated for each Task";
+        Figure::new(name, objects, Kind::Objects, Better::Less).short()
+    }));
     // Other watched processes are not compared.
     let processes = [
         ("the controller", run.controller()),

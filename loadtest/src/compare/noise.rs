@@ -27,7 +27,7 @@ pub const RULES: &str = "\
 How noise is judged, as a share of the smaller figure:
 - counts and quotients of counts: 2 %. From 0, any change counts.
 - own requests of one kind: 10 %, since changes that coincide share a write. From 0, any change counts.
-- bytes: 10 %, at least 64 KiB.
+- bytes: 10 %, at least 64 KiB; allocated objects: 10 %.
 - jobs/s, Tasks/s, processor time (at least 0.1 s), memory (at least 4 MiB): 25 %.
 - latencies: 25 % plus 100 % / √k, at least 50 ms; k is the number of samples beyond the percentile: 1 for
   the p99 of 100 jobs, 100 for that of 10,000 jobs.
@@ -42,7 +42,7 @@ pub fn bound(before: &Figure, after: &Figure) -> Bound {
     };
     let (share, least) = match before.kind {
         Kind::Count | Kind::Share => (0.02, 0.0),
-        Kind::Coalesced => (0.10, 0.0),
+        Kind::Coalesced | Kind::Objects => (0.10, 0.0),
         Kind::Written => (0.10, 64.0 * 1024.0),
         Kind::Rate => (0.25, 0.0),
         Kind::Processor => (0.25, 0.1),
@@ -69,7 +69,7 @@ pub fn judge(before: &Figure, after: &Figure) -> Significance {
 
 /// Whether such figures can be compared between different machines.
 pub fn holds_elsewhere(kind: Kind) -> bool {
-    matches!(kind, Kind::Count | Kind::Coalesced | Kind::Share | Kind::Written)
+    matches!(kind, Kind::Count | Kind::Coalesced | Kind::Objects | Kind::Share | Kind::Written)
 }
 
 #[cfg(test)]

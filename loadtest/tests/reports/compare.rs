@@ -48,6 +48,21 @@ fn a_kind_of_request_that_is_new_counts_from_zero() {
 }
 
 #[test]
+fn memory_that_the_api_server_allocates_is_judged_on_any_machine() {
+    let costly = after(|report| {
+        report.machine.processors = 64;
+        let bytes = &mut report.runs[0].bytes;
+        bytes.api_server_allocated_per_task = bytes.api_server_allocated_per_task.map(|each| each * 1.11);
+        bytes.api_server_objects_per_task = bytes.api_server_objects_per_task.map(|each| each * 1.11);
+    });
+    let names = ["bytes", "objects"].map(|of| format!("{of} that the API server allocated for each Task"));
+    assert_eq!(changed(&costly, Significance::Worse), names);
+    let unknown = after(|report| report.runs[0].bytes.api_server_objects_per_task = None);
+    assert_eq!(changed(&unknown, Significance::Better), Vec::<&str>::new(), "it is not 0");
+    assert!(unknown.notes.iter().any(|note| note.ends_with("is known only of the first.")), "{unknown:?}");
+}
+
+#[test]
 fn other_processes_are_not_judged() {
     let busy = after(|report| {
         let run = &mut report.runs[0];

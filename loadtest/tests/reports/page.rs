@@ -88,6 +88,7 @@ fn several_systems_stand_side_by_side_with_their_ratio_to_the_first() {
     let beside =
         &page[page.find("Side by side").expect("a comparison")..page.find("Over time").expect("plots")];
     assert_says(beside, &["floor client", "batch/v1 Job", "×0.8", "×3.1", "the controller: peak memory"]);
+    assert_says(beside, &["objects that the API server allocated for each Task", "40,000"]);
     assert!(!page_of_one().contains("Side by side"));
 }
 

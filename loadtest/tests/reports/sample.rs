@@ -122,8 +122,8 @@ pub fn run(system: &str, profile: &str, factor: f64) -> Run {
             _ => "frameworkcontroller",
         }),
         bytes: Bytes {
-            api_server_allocated_per_task: None,
-            api_server_objects_per_task: None,
+            api_server_allocated_per_task: Some(3_000_000.0 * factor),
+            api_server_objects_per_task: Some(40_000.0 * factor),
             status_writes: Some(8_000_000),
             status_writes_per_task: Some(2000.0),
             store_growth: Some(60_000_000),

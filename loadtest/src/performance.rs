@@ -1,11 +1,14 @@
 //! The generated part of docs/performance.md: the machines of the reports in docs/reports, and each scenario
 //! with all systems that ran it and their ratios to the first.
 
-use crate::number::{count, ratio, short, size, time};
-use crate::phase_names::{COMPLETED, DEQUEUED, ENQUEUED, RUNNING, STORED};
-use crate::report::{Report, Run};
+use std::collections::BTreeMap;
+
+use crate::number::{count, ratio, short, size, time, whole};
+use crate::phase_names::{COMPLETED, DEQUEUED, ENQUEUED, RUNNING};
+use crate::report::{Report, RequestRow, Run};
 
 mod charts;
+mod targets;
 
 pub use charts::{Chart, charts};
 
@@ -57,11 +60,63 @@ pub fn generated(reports: &[Report]) -> String {
     if reports.is_empty() {
         return "No report is kept in `docs/reports` yet.\n".into();
     }
-    let mut out = machines(reports) + &across(reports);
+    let mut out =
+        machines(reports) + &targets::generated(reports) + &requests(reports) + &processors_of(reports);
     for report in reports {
         out += &chapter(report);
     }
     out
+}
+
+/// The scenario whose requests are listed.
+const LISTED: &str = "burst";
+/// The resources of its work.
+const WORK: [&str; 6] = ["frameworks", "frameworks/status", "configmaps", "pods", "pods/status", "events"];
+
+/// The requests of all clients on the objects of one scenario, in its first run.
+fn requests(reports: &[Report]) -> String {
+    let Some(report) = reports.iter().find(|report| report.scenario.name == LISTED) else {
+        return String::new();
+    };
+    let Some(run) = report.runs.first() else { return String::new() };
+    let mut clients: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let is_of_work = |row: &&RequestRow| WORK.contains(&&*row.resource) && row.verb != "watch";
+    for row in run.requests.rows.iter().filter(is_of_work) {
+        let refused = if row.code < 400 { String::new() } else { format!(" refused with {}", row.code) };
+        let request = format!("{} {} {}{refused}", whole(row.count), row.verb, row.resource);
+        clients.entry(&row.client).or_default().push(request);
+    }
+    let jobs = count(report.scenario.jobs(), "Framework");
+    let tasks = count(report.scenario.tasks(), "Task");
+    let mut out = format!("\n## Requests of {jobs} with {tasks}\n{LISTED}, {}:\n\n", run.title());
+    out += "| client | requests |\n|---|---|\n";
+    for (client, requests) in clients {
+        out += &format!("| {client} | {} |\n", requests.join(", "));
+    }
+    out
+}
+
+/// The processes whose processor time is listed.
+const PROCESSES: [&str; 5] =
+    ["kube-apiserver", "etcd", "kwok", "kube-controller-manager", "frameworkcontroller"];
+
+/// The processor time of each process for a Task, for the scenarios that several systems run.
+fn processors_of(reports: &[Report]) -> String {
+    let mut rows = String::new();
+    for report in reports.iter().filter(|report| report.runs.len() > 2) {
+        for run in &report.runs {
+            let used: f64 = run.used.processes.iter().map(|process| process.cpu_seconds).sum();
+            let busy = 100.0 * used / (run.elapsed_seconds * report.machine.processors as f64);
+            let each = PROCESSES.map(|name| each(run, name).map_or("–".into(), time));
+            let (name, title) = (&report.scenario.name, run.title());
+            rows += &format!("| {name}: {title} | {} | {busy:.0} % |\n", each.join(" | "));
+        }
+    }
+    if rows.is_empty() {
+        return rows;
+    }
+    let head = format!("| system, settings | {} | processors busy |\n", PROCESSES.join(" | "));
+    format!("\n## Processor time of a Task\n{head}|{}\n{rows}", "---|".repeat(PROCESSES.len() + 2))
 }
 
 /// Each machine with its versions, once.
@@ -89,94 +144,6 @@ fn machines(reports: &[Report]) -> String {
 
 fn processors(report: &Report) -> String {
     format!("{} × {}", report.machine.processors, report.machine.processor)
-}
-
-/// Scenarios of one Framework each whose statuses are not compressed, by their Tasks.
-const GROWTH: [&str; 2] = ["single-100", "single-1000"];
-/// The exponent with which bytes may grow with Tasks.
-const LARGEST_SLOPE: f64 = 1.10;
-/// Small Frameworks beside a large one, and alone.
-const FAIRNESS: [&str; 2] = ["mixed-sizes", "small-alone"];
-/// The share by which a large Framework may lengthen the p99 of small ones.
-const LARGEST_RISE: f64 = 0.20;
-
-/// The figures that need several scenarios.
-fn across(reports: &[Report]) -> String {
-    let report = |name: &str| reports.iter().find(|report| report.scenario.name == name);
-    let run = |name: &str| report(name)?.runs.first();
-    let mut out = String::new();
-    let points: Option<Vec<(f64, f64)>> = GROWTH
-        .iter()
-        .map(|name| {
-            let run = run(name)?;
-            let tasks = run.totals.tasks as f64;
-            Some((tasks.ln(), (run.bytes.status_writes_per_task? * tasks).ln()))
-        })
-        .collect();
-    if let Some(slope) = points.as_deref().and_then(slope) {
-        out += &format!(
-            "- Bytes of uncompressed status writes over Tasks, both as logarithms ({}): slope {slope:.2}; \
-             target at most {LARGEST_SLOPE:.2}: {}.\n",
-            GROWTH.join(", "),
-            outcome(slope <= LARGEST_SLOPE)
-        );
-    }
-    let rise = |transition: &str| {
-        let small = |name| p99_of_group(run(name)?, "small", transition);
-        let [beside, alone] = FAIRNESS.map(small);
-        let (beside, alone) = (beside?, alone?);
-        let rise = beside / alone - 1.0;
-        let shown = format!(
-            "{} alone, {} beside one of 10,000 Tasks: {:+.0} %",
-            time(alone),
-            time(beside),
-            rise * 100.0
-        );
-        Some((rise, shown))
-    };
-    let arrival = report(FAIRNESS[0]).and_then(|report| Some(arrival(report, report.runs.first()?)));
-    if let (Some((rise, shown)), Some(arrival)) = (rise(COMPLETED), arrival) {
-        out += &format!(
-            "- p99 of small Frameworks from creation to completion: {shown}; target at most {:+.0} %: {}. \
-             They arrive at {arrival} ({}).\n",
-            LARGEST_RISE * 100.0,
-            outcome(rise <= LARGEST_RISE),
-            FAIRNESS.join(", "),
-        );
-    }
-    if let Some((_, shown)) = rise(STORED) {
-        // These requests of the load test share the API server with the large Framework, but no budget.
-        out += &format!("- p99 of the load test's own requests to create them: {shown}.\n");
-    }
-    if out.is_empty() { out } else { format!("\n## Several scenarios together\n{out}") }
-}
-
-fn outcome(met: bool) -> &'static str {
-    if met { "met" } else { "missed" }
-}
-
-/// The rate of the small Frameworks, and the settings of the controller.
-fn arrival(report: &Report, run: &Run) -> String {
-    let group = report.scenario.groups.iter().find(|group| group.name == "small");
-    let rate = group
-        .and_then(|group| group.per_second)
-        .map_or("all at once".into(), |per_second| format!("{} a second", short(per_second)));
-    format!("{rate}, {}", run.profile)
-}
-
-/// The slope of the line of least squares; `None`: it has none.
-fn slope(points: &[(f64, f64)]) -> Option<f64> {
-    let count = points.len() as f64;
-    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
-    let (x, y) = (mean(|point| point.0), mean(|point| point.1));
-    let over: f64 = points.iter().map(|point| (point.0 - x).powi(2)).sum();
-    let both: f64 = points.iter().map(|point| (point.0 - x) * (point.1 - y)).sum();
-    (over > 0.0).then_some(both / over)
-}
-
-fn p99_of_group(run: &Run, group: &str, transition: &str) -> Option<f64> {
-    let of = run.latencies.iter().find(|latency| latency.group == group && latency.transition == transition);
-    Some(of?.p99)
 }
 
 fn chapter(report: &Report) -> String {
@@ -243,16 +210,4 @@ fn each(run: &Run, process: &str) -> Option<f64> {
 /// The p99 of the slowest group.
 fn p99(run: &Run, transition: &str) -> Option<f64> {
     run.slowest(transition, |latency| latency.p99)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_slope_is_that_of_the_line_of_least_squares() {
-        assert_eq!(slope(&[(0.0, 1.0), (1.0, 3.0), (2.0, 5.0)]), Some(2.0));
-        assert_eq!(slope(&[(0.0, 0.0), (1.0, 3.0), (2.0, 0.0)]), Some(0.0));
-        assert_eq!(slope(&[(1.0, 1.0), (1.0, 2.0)]), None);
-    }
 }

@@ -74,6 +74,7 @@ fn the_charts_show_each_system_and_size_that_has_figures() {
     };
     let mut burst = of("burst", 4000);
     burst.runs.push(sample::run("batch/v1 Job", "", 0.5));
+    burst.runs[1].bytes.api_server_allocated_per_task = None;
     let drawn = performance::charts(&[burst, of("single-100", 100), of("single-1000", 1000)]);
     let names: Vec<&str> = drawn.iter().map(|chart| chart.name).collect();
     assert_eq!(names, ["rates-and-costs", "cost-against-size"]);
@@ -85,6 +86,19 @@ fn the_charts_show_each_system_and_size_that_has_figures() {
 }
 
 #[test]
+fn the_performance_page_shows_the_processor_time_of_each_process() {
+    let mut report = sample::report();
+    assert!(!performance::generated(std::slice::from_ref(&report)).contains("Processor time of a Task"));
+    report.runs.push(sample::run("batch/v1 Job", "", 0.5));
+    report.runs.push(sample::run("floor client", "2n + 11", 0.8));
+    let text = performance::generated(&[report]);
+    assert!(text.contains("| burst: batch/v1 Job | "), "{text}");
+    let busy: Vec<&str> = text.lines().filter(|line| line.ends_with(" % |")).collect();
+    assert_eq!(busy.len(), 3, "{text}");
+    assert!(busy[0].ends_with(" | 85 % |"), "51 s of two processors for 30 s: {}", busy[0]);
+}
+
+#[test]
 fn the_performance_page_shows_systems_beside_each_other() {
     let mut report = sample::report();
     report.versions.insert("odd".into(), "a|b\nc".into());
@@ -93,7 +107,12 @@ fn the_performance_page_shows_systems_beside_each_other() {
     assert!(text.contains("odd a|b c\n") && text.contains("## burst: 200 jobs, 4,000 Tasks\n"), "{text}");
     assert!(text.contains("| floor client, 2n + 11 |") && text.contains("(×1)"), "{text}");
     let widths = text.lines().filter(|line| line.starts_with('|')).map(|line| line.matches(" | ").count());
-    assert!(widths.into_iter().all(|width| [0, 12].contains(&width)), "{text}");
+    assert!(widths.into_iter().all(|width| [0, 1, 4, 12].contains(&width)), "{text}");
+    assert!(text.contains("\n## Requests of 200 Frameworks with 4,000 Tasks\n"), "{text}");
+    assert!(
+        text.contains("| kwok | 8,000 patch pods/status, 2 patch pods/status refused with 404 |"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -154,6 +173,40 @@ fn a_target_that_several_scenarios_miss_is_called_missed() {
     let met = all(1000.0, 1.1);
     assert!(met.contains("slope 1.00; target at most 1.10: met."), "{met}");
     assert!(met.contains("+10 %; target at most +20 %: met."), "{met}");
+}
+
+#[test]
+fn a_target_that_one_scenario_misses_is_called_missed() {
+    let mut report = sample::report();
+    report.runs = vec![
+        sample::run("frameworkcontroller", "drop-in defaults", 1.0),
+        sample::run("batch/v1 Job", "", 0.5),
+        sample::run("the original", "defaults", 4.0),
+    ];
+    let measured = |allocated: [f64; 3]| {
+        let mut report = report.clone();
+        for (run, allocated) in report.runs.iter_mut().zip(allocated) {
+            run.bytes.api_server_allocated_per_task = Some(allocated);
+        }
+        performance::generated(&[report])
+    };
+    let missed = measured([2_700_000.0, 1_250_000.0, 13_000_000.0]);
+    for row in [
+        "| API server: allocated/Task | `burst`, drop-in defaults | ≤ 2.48 MiB | 2.57 MiB | missed |",
+        "| allocated, the original's over ours | `burst` | ≥ 5 | 4.81 | missed |",
+        "| rate over bytes | `burst` | ≥ 0.95 | 1.08 | met |",
+    ] {
+        assert!(missed.contains(row), "{row}\n{missed}");
+    }
+    let met = measured([2_500_000.0, 1_500_000.0, 13_000_000.0]);
+    for row in [
+        "| API server: allocated/Task | `burst`, drop-in defaults | ≤ 2.48 MiB | 2.38 MiB | met |",
+        "| allocated, the original's over ours | `burst` | ≥ 5 | 5.2 | met |",
+        "| rate over bytes | `burst` | ≥ 0.95 | 0.833 | missed |",
+    ] {
+        assert!(met.contains(row), "{row}\n{met}");
+    }
+    assert!(!met.contains("`burst-small`"), "it has no report: {met}");
 }
 
 #[test]

@@ -8,7 +8,8 @@ use clap::{Parser, Subcommand};
 use framework_loadtest::number::count;
 use framework_loadtest::scenario::Scenario;
 use framework_loadtest::{
-    compare, output, plan, render, request_cost, selector_cost, start, status_cost, watch_cost,
+    compare, form_cost, lives, output, plan, render, request_cost, selector_cost, start, status_cost,
+    watch_cost,
 };
 
 /// Load tests of a Framework controller.
@@ -29,11 +30,15 @@ enum Command {
     StatusCost(status_cost::Arguments),
     /// Measure the memory that the API server allocates for each other request of a life.
     RequestCost(request_cost::Arguments),
+    /// Measure the cost for the API server of other forms of a status write and of the creation of a Pod.
+    FormCost(form_cost::Arguments),
     /// Measure what it costs the API server to select the Frameworks of each replica. Its gate
     /// ShardedListAndWatch must be on.
     SelectorCost(selector_cost::Arguments),
     /// Measure what it costs the API server to send changes of Pods to each replica, as JSON and as protobuf.
     WatchCost(watch_cost::Arguments),
+    /// Show how long each request about a small Framework takes, and the time between requests.
+    Lives(lives::Arguments),
     /// Check a scenario file and print its size.
     Check {
         /// The scenario file.
@@ -55,8 +60,10 @@ fn main() -> ExitCode {
         Command::Merge(arguments) => output::merge(&arguments),
         Command::StatusCost(arguments) => status_cost::run(&arguments),
         Command::RequestCost(arguments) => request_cost::run(&arguments),
+        Command::FormCost(arguments) => form_cost::run(&arguments),
         Command::SelectorCost(arguments) => selector_cost::run(&arguments),
         Command::WatchCost(arguments) => watch_cost::run(&arguments),
+        Command::Lives(arguments) => lives::run(&arguments),
         Command::Check { file } => check(&file),
         Command::Render(arguments) => render::run(&arguments),
         Command::Trim(arguments) => render::trim(&arguments),

@@ -301,7 +301,7 @@ pub fn latency(transition: &str, group: &str, mut took: Vec<f64>) -> Option<Late
 }
 
 /// The percentile by nearest rank; 0 without samples.
-fn percentile(sorted: &[f64], percent: usize) -> f64 {
+pub(crate) fn percentile(sorted: &[f64], percent: usize) -> f64 {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0.0)
 }

@@ -149,8 +149,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Measures each kind of round twice: the second half reverses the order, so that what grows over time counts
-/// for each alike. Nothing else may use the API server meanwhile.
+/// Measures each kind of round twice: the second half reverses the order, so that growth over time counts for
+/// each alike. Nothing else may use the API server meanwhile.
 async fn measure(namespace: &Namespace, server: &Watched, arguments: &Arguments) -> Result<Vec<Cost>> {
     use Encoding::{Json, Protobuf};
     let pods = create(namespace, arguments.pods.into()).await?;

@@ -74,6 +74,9 @@ pub(crate) struct Arguments {
         value_parser = clap::value_parser!(u32).range(1..)
     )]
     kwok_workers: Option<u32>,
+    /// Print where the time of the Frameworks of this group goes, from the audit log of each run.
+    #[arg(long, value_name = "GROUP", requires = "scenario")]
+    lives: Option<String>,
     #[command(flatten)]
     cost: cost::Arguments,
     /// Build nothing: take frameworkcontroller and loadtest from this directory.
@@ -312,11 +315,25 @@ fn perform(
         }
     }
     let kept = watch(&cluster, command, keeper)?;
+    if let Some(group) = &arguments.lives {
+        println!("{system:?}:");
+        print_lives(group, &cluster, programs)?;
+    }
     for (name, copy) in [(CONTROLLER, "controller")].into_iter().chain(HOSTS.map(|host| (host, host))) {
         // Those that did not run have no log.
         let _ = fs::copy(cluster.dir().join(format!("{name}.log")), out.join(format!("{copy}.log")));
     }
     Ok(kept)
+}
+
+/// Prints where the time of the Frameworks of a group goes.
+fn print_lives(group: &str, cluster: &Cluster, programs: &Programs) -> Result<()> {
+    let mut lives = std::process::Command::new(&programs.loadtest);
+    lives.arg("lives").arg(audit_log(cluster.dir())).args(["--group", group]);
+    if !lives.status().context("starting the load test")?.success() {
+        eprintln!("there are no lives of group {group} to show");
+    }
+    Ok(())
 }
 
 /// Starts our controller, or replicas of it. Returns their hosts and processes.

@@ -24,6 +24,10 @@ pub(super) struct Arguments {
     /// Measure the cost of each other request of a life for the API server instead.
     #[arg(long)]
     request_cost: bool,
+    /// Measure what other forms of a status write and of the creation of a Pod cost the API server instead:
+    /// the whole object, shorter messages, protobuf.
+    #[arg(long)]
+    form_cost: bool,
     /// Measure status writes for variants of the schema of `status`, for Frameworks of 1 and of 20 Tasks.
     #[arg(long)]
     crd_cost: bool,
@@ -40,23 +44,25 @@ pub(super) struct Arguments {
 impl Arguments {
     /// Whether one is chosen.
     pub(super) fn chosen(&self) -> bool {
-        self.status_cost || self.request_cost || self.crd_cost || self.selector_cost || self.watch_cost
+        self.crd_cost || self.of_requests().next().is_some()
+    }
+
+    /// The chosen measurements of the shipped schema.
+    fn of_requests(&self) -> impl Iterator<Item = &'static str> {
+        let all = [
+            (self.status_cost, "status-cost"),
+            (self.request_cost, "request-cost"),
+            (self.form_cost, "form-cost"),
+            (self.selector_cost, "selector-cost"),
+            (self.watch_cost, "watch-cost"),
+        ];
+        all.into_iter().filter_map(|(chosen, measurement)| chosen.then_some(measurement))
     }
 
     /// Prints the table of each chosen measurement.
     pub(super) fn run(&self, programs: &Programs) -> Result<()> {
-        let crds = root().join("deploy/crds");
-        if self.status_cost {
-            measure("status-cost", programs, &crds, &[])?;
-        }
-        if self.request_cost {
-            measure("request-cost", programs, &crds, &[])?;
-        }
-        if self.selector_cost {
-            measure("selector-cost", programs, &crds, &[])?;
-        }
-        if self.watch_cost {
-            measure("watch-cost", programs, &crds, &[])?;
+        for measurement in self.of_requests() {
+            measure(measurement, programs, &root().join("deploy/crds"), &[])?;
         }
         if self.crd_cost {
             of_schemas(programs)?;
@@ -105,7 +111,7 @@ mod tests {
     #[test]
     fn a_measurement_takes_the_place_of_a_scenario() {
         let chosen = |line: &str| Line::try_parse_from(line.split(' ')).map(|line| line.bench.cost.chosen());
-        for cost in ["status", "request", "crd", "selector", "watch"] {
+        for cost in ["status", "request", "form", "crd", "selector", "watch"] {
             let measurement = format!("--{cost}-cost");
             assert!(chosen(&format!("bench {measurement}")).unwrap());
             chosen(&format!("bench {measurement} --scenario burst")).unwrap_err();
@@ -119,6 +125,14 @@ mod tests {
         let line = "bench --scenario burst-large --as framework,recommended,job --kwok-workers 16";
         let bench = Line::parse_from(line.split(' ')).bench;
         assert_eq!((bench.systems.len(), bench.kwok_workers), (3, Some(16)));
+    }
+
+    #[test]
+    fn the_lives_of_a_group_are_shown_after_a_run() {
+        let line = "bench --scenario mixed-sizes --qps 40 --kwok-workers 64 --lives small";
+        let bench = Line::parse_from(line.split(' ')).bench;
+        assert_eq!((bench.qps, bench.lives.as_deref()), (40, Some("small")));
+        assert!(Line::try_parse_from("bench --lives small".split(' ')).is_err(), "it is about one scenario");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Reads and writes of the Leases and the map, each within the time-out of the policy.
 //!
-//! A write has exactly one end. A response settles it. A broken connection, an error of the server or a
-//! time-out leaves it unknown.
+//! A write has exactly one end. A response settles it, unless a proxy sent it twice. A broken connection, an
+//! error of the server or a time-out leaves it unknown.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

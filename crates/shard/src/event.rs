@@ -13,7 +13,8 @@ use crate::version::{Seen, Version};
 pub enum Outcome {
     /// It was applied, and this is the version of the object now.
     Done(Version),
-    /// It was not applied and never will be: a conflict, another refusal, or it was not sent.
+    /// This copy was not applied and never will be: a conflict, another refusal, or it was not sent. If a
+    /// proxy sent it twice, the other copy may have been applied.
     Refused,
     /// It may have been applied, or may still be.
     Unknown,

@@ -22,6 +22,8 @@ struct Write {
     sent: Duration,
     /// The holder that it replaces, if that holder is gone once it is applied.
     gone: Option<Incarnation>,
+    /// It was refused. If a proxy sent it twice, the first copy may have been applied all the same.
+    refused: bool,
 }
 
 /// The proof of holding a Lease.
@@ -62,7 +64,7 @@ pub struct Renewal {
     knows_map: bool,
 }
 
-/// Writes of unknown outcome that are remembered. A read after each settles older ones.
+/// Writes that are remembered until a read shows one of them. A read after each settles older ones.
 const REMEMBERED: usize = 8;
 
 impl Renewal {
@@ -127,7 +129,8 @@ impl Renewal {
 
     /// Whether no write of it may still be applied.
     pub fn is_settled(&self, at: Duration, policy: &Policy) -> bool {
-        let may_land = |write: &Write| at < write.sent.saturating_add(policy.request_lifetime);
+        let may_land =
+            |write: &Write| !write.refused && at < write.sent.saturating_add(policy.request_lifetime);
         self.in_flight.is_none() && !self.writes.iter().any(may_land)
     }
 
@@ -163,9 +166,10 @@ impl Renewal {
         self.count = record.renewals;
         self.in_flight = Some(ticket);
         if self.writes.len() >= REMEMBERED {
-            self.writes.remove(0);
+            // The first of all claims says since when others may have seen this life hold the Lease.
+            self.writes.remove(usize::from(self.standing == Standing::Outside));
         }
-        self.writes.push(Write { record: record.clone(), base, sent: at, gone });
+        self.writes.push(Write { record: record.clone(), base, sent: at, gone, refused: false });
         Some(Effect::WriteLease { name: self.name.clone(), base, record, ticket })
     }
 
@@ -177,15 +181,23 @@ impl Renewal {
         if self.releasing { record.emptied() } else { record }
     }
 
-    /// Whether a claim of unknown outcome may have been applied, and replaced since. Then others may have
-    /// proved this life gone, though it never knew that it held the Lease.
+    /// Whether a claim may have been applied, and replaced since. Then others may have proved this life gone,
+    /// though it never knew that it held the Lease.
     fn may_have_held(&self, seen: &WatchedLease, at: Duration, policy: &Policy) -> bool {
-        self.writes.iter().any(|claim| match claim.base {
-            Some(_) => claim.base != seen.base(),
-            // A Lease that came and went looks like one that never was. To prove its holder gone takes the
-            // expiry of a Lease at least, which is longer.
-            None => seen.base().is_some() || at >= claim.sent.saturating_add(policy.validity()),
-        })
+        // A claim would take this life for its own predecessor. Of the leader's Lease that does no harm.
+        let shows_forgotten_claim = self.name == self.me.lease() && seen.holder() == Some(&self.me);
+        shows_forgotten_claim
+            || self.writes.iter().any(|claim| {
+                // To prove a holder gone takes the expiry of a Lease at least, which is longer.
+                let is_old = at >= claim.sent.saturating_add(policy.validity());
+                // A refused one rarely was applied: this life goes on while nobody can have proved it gone.
+                let counts = is_old || !claim.refused;
+                match claim.base {
+                    Some(_) => counts && claim.base != seen.base(),
+                    // A Lease that came and went looks like one that never was.
+                    None => is_old || (counts && seen.base().is_some()),
+                }
+            })
     }
 
     /// The record that takes the Lease, and the holder that it proves gone. A predecessor in the same Pod has
@@ -237,7 +249,9 @@ impl Renewal {
                 return self.see(Seen { version, value }, at);
             }
             Outcome::Refused => {
-                self.writes.pop();
+                if let Some(write) = self.writes.last_mut() {
+                    write.refused = true;
+                }
             }
             Outcome::Unknown => {}
         }
@@ -312,12 +326,17 @@ mod tests {
         Seen { version: Version(version), value: None }
     }
 
-    /// The claim that is due now; its outcome is not known.
-    fn claim(lease: &mut Renewal, at: Duration) -> Option<LeaseRecord> {
+    /// The claim that is due now, with its end.
+    fn ended(lease: &mut Renewal, at: Duration, outcome: Outcome) -> Option<LeaseRecord> {
         let ticket = Ticket(at.as_secs());
         let Some(Effect::WriteLease { record, .. }) = lease.due(at, &policy(), ticket) else { return None };
-        lease.answered(at, &policy(), Outcome::Unknown, &mut Vec::new());
+        lease.answered(at, &policy(), outcome, &mut Vec::new());
         Some(record)
+    }
+
+    /// The claim that is due now; its outcome is not known.
+    fn claim(lease: &mut Renewal, at: Duration) -> Option<LeaseRecord> {
+        ended(lease, at, Outcome::Unknown)
     }
 
     fn seconds(count: u64) -> Duration {
@@ -359,7 +378,30 @@ mod tests {
         assert_eq!((claim(&mut lease, seconds(9)), lease.standing()), (None, Standing::Lost));
     }
 
-    /// The API server applies the first of many claims, and is silent.
+    /// A proxy sends the claim twice, and passes on the conflict of the second one.
+    #[test]
+    fn a_claim_that_was_refused_counts_if_a_read_shows_it() {
+        let (mut lease, _) = lease();
+        lease.see(absent(1), Duration::ZERO);
+        let claimed = ended(&mut lease, seconds(1), Outcome::Refused).unwrap();
+        assert_eq!(lease.see(Seen { version: Version(5), value: Some(claimed) }, seconds(2)), None);
+        assert_eq!((lease.standing(), lease.proved()), (Standing::Holder, Some(seconds(1))));
+    }
+
+    /// Another replica may have seen it hold the Lease, and have emptied it.
+    #[test]
+    fn a_claim_that_was_refused_is_not_repeated_by_a_life_that_may_be_gone() {
+        for (at, is_repeated) in [(8, true), (9, false)] {
+            let (mut lease, _) = lease();
+            lease.see(absent(1), Duration::ZERO);
+            let claimed = ended(&mut lease, seconds(1), Outcome::Refused).unwrap();
+            lease.see(Seen { version: Version(7), value: Some(claimed.emptied()) }, seconds(at));
+            assert_eq!(claim(&mut lease, seconds(at)).is_some(), is_repeated, "after {at} s");
+            assert_eq!(lease.standing() == Standing::Lost, !is_repeated, "after {at} s");
+        }
+    }
+
+    /// The API server applies the second of many claims, and is silent.
     #[test]
     fn a_claim_that_was_forgotten_proves_nobody_gone() {
         let (mut lease, _) = lease();
@@ -367,8 +409,8 @@ mod tests {
         lease.see(Seen { version: Version(9), value: Some(emptied) }, Duration::ZERO);
         let times = (1..=REMEMBERED as u64 + 1).map(|count| seconds(10 * count));
         let claims: Vec<_> = times.map(|at| claim(&mut lease, at).unwrap()).collect();
-        let first = Seen { version: Version(12), value: Some(claims[0].clone()) };
-        assert_eq!(lease.see(first, seconds(100)), None);
+        let second = Seen { version: Version(12), value: Some(claims[1].clone()) };
+        assert_eq!(lease.see(second, seconds(100)), None);
         assert_eq!((claim(&mut lease, seconds(101)), lease.standing()), (None, Standing::Lost));
     }
 }

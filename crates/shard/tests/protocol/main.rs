@@ -120,7 +120,7 @@ fn a_slot_has_one_owner_though_strangers_write_leases() {
     }
 }
 
-/// Each has the precondition of the first one, which the API server has met.
+/// Each has the precondition of the first one, which the API server has met. The second answer is heard.
 #[test]
 fn a_slot_has_one_owner_though_a_proxy_sends_writes_twice() {
     let mut repeated = 0;

@@ -50,13 +50,9 @@ impl World {
                 let Some(after) = self.repetition(&effect) else {
                     return self.later(number, quick, Item::Apply(effect, Some(back)));
                 };
-                // Of a write of the map the second reply is heard: usually a conflict, though it was applied.
-                let [first, second] = match effect {
-                    Effect::PutMap { .. } => [None, Some(back)],
-                    _ => [Some(back), None],
-                };
-                self.later(number, quick, Item::Apply(effect.clone(), first));
-                self.later(number, quick + after, Item::Apply(effect, second));
+                // The second reply is heard: usually a conflict, though the write was applied.
+                self.later(number, quick, Item::Apply(effect.clone(), None));
+                self.later(number, quick + after, Item::Apply(effect, Some(back)));
             }
         }
     }
@@ -77,7 +73,8 @@ impl World {
             Effect::WriteLease { name, base, record, ticket } => {
                 let version = self.store.write_lease(&name, base, record);
                 version.iter().for_each(|_| self.show_lease(&name));
-                Event::LeaseWritten { ticket, outcome: outcome(version) }
+                let heard = version.filter(|_| self.conflicts != Some(number));
+                Event::LeaseWritten { ticket, outcome: outcome(heard) }
             }
             Effect::PutMap { base, map, ticket } => {
                 let version = self.store.put_map(base, map);
@@ -126,6 +123,7 @@ impl World {
             let fate = if self.calm { 9 } else { self.random.u8(..12) };
             let lag = self.random.i64(1..200);
             match fate {
+                _ if self.conflicts == Some(number) => {}
                 0 => {}
                 1 => {
                     let late = self.random.i64(0..20 * SECOND);

@@ -416,6 +416,24 @@ fn a_replica_whose_claim_got_no_answer_ends_when_it_is_stopped() {
     }
 }
 
+/// A proxy sends the claim of its Lease twice, and passes on the second answer.
+#[test]
+fn a_claim_that_was_applied_and_refused_is_not_made_again() {
+    let mut world = settled(&["a"]);
+    let joined = world.join("b", "pod of b");
+    let life = world.replicas[&joined].me.clone();
+    world.conflicts = Some(joined);
+    until(&mut world, 5, |world| world.store.leases.contains_key("b"));
+    world.conflicts = None;
+    run(&mut world, 60);
+    world.is_settled().unwrap();
+    let (_, lease) = &world.store.leases["b"];
+    assert_eq!((&lease.holder, lease.transitions), (&Some(life.clone()), 1), "a read shows that it holds it");
+    let slots = world.store.map.as_ref().unwrap().1.slots.values();
+    let mine: Vec<_> = slots.filter(|entry| entry.owner.as_ref() == Some(&life)).collect();
+    assert!(!mine.is_empty() && mine.iter().all(|entry| !entry.unsettled), "{mine:?}: handed over");
+}
+
 fn duration(world: &World) -> u64 {
     world.store.map.as_ref().unwrap().1.duration.as_secs()
 }

@@ -43,6 +43,8 @@ pub struct World {
     pub strangers: bool,
     /// A proxy sends some writes twice.
     pub repeats: bool,
+    /// This replica hears of a conflict when it has written a Lease, and no watch shows it anything.
+    pub conflicts: Option<u64>,
     /// No write of the map arrives.
     pub puts_are_lost: bool,
     /// No write of the map by this replica arrives, so it hands nothing over.
@@ -81,6 +83,7 @@ impl World {
             mixed: false,
             strangers: false,
             repeats: false,
+            conflicts: None,
             puts_are_lost: false,
             stuck: None,
             lists_hang: false,

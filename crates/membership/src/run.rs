@@ -299,7 +299,7 @@ impl Driver {
         warn!(incarnation = %self.me, "this replica lost its Lease and rejoins");
         self.life += 1;
         self.me = incarnation(&self.parts, self.life);
-        self.member = Member::new(self.parts.policy, self.me.clone(), &self.parts.pod, Slot::all());
+        self.member = self.member.next_life(self.me.clone(), &self.parts.pod);
         let leases = self.leases.iter();
         let leases = leases.map(|(name, seen)| Event::LeaseSeen { name: name.clone(), seen: seen.clone() });
         let labelled = Event::Labelled(self.labelled);

@@ -40,6 +40,13 @@ impl SlotMap {
         SlotMap { duration, slots: slots.into_iter().map(|slot| (slot, entry.clone())).collect() }
     }
 
+    /// The same map, whose next epochs are above this one.
+    #[must_use]
+    pub fn above(mut self, epoch: u64) -> Self {
+        self.slots.values_mut().for_each(|entry| entry.epoch = entry.epoch.max(epoch));
+        self
+    }
+
     /// The leader proposes that the owner of a slot hands it over; `None`: that it keeps it.
     pub fn propose(&mut self, slot: Slot, next: Option<Incarnation>) {
         if let Some(entry) = self.slots.get_mut(&slot) {
@@ -97,7 +104,8 @@ impl SlotMap {
 }
 
 impl Entry {
-    /// Epochs rise strictly, also above those of a map that was deleted: they follow the wall clock.
+    /// Epochs rise strictly, and are at the wall clock at least. As far as clocks agree, they are also above
+    /// those of a deleted map that this program has not seen.
     fn change(&mut self, owner: Option<Incarnation>, unsettled: bool, wall: u64) {
         let epoch = self.epoch.saturating_add(1).max(wall);
         *self = Entry { owner, epoch, next: None, unsettled };
@@ -141,6 +149,16 @@ mod tests {
         assert_eq!(map.slots[&SLOT].epoch, 500);
         map.leave(SLOT, &one("b"), None, false, 3);
         assert_eq!(map.slots[&SLOT].epoch, 501, "the wall clock was set back");
+    }
+
+    #[test]
+    fn a_map_that_is_made_again_goes_on_above_an_epoch_that_was_seen() {
+        let made = |wall| {
+            let mut map = SlotMap::without_owners([SLOT], Duration::from_secs(10), false).above(500);
+            map.seize(SLOT, one("a"), wall);
+            map.slots[&SLOT].epoch
+        };
+        assert_eq!([3, 500, 700].map(made), [501, 501, 700]);
     }
 
     #[test]

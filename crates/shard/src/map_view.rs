@@ -18,10 +18,16 @@ struct Put {
     map: SlotMap,
 }
 
+/// An epoch above this follows no clock: somebody edited the map. A map that goes on above it could have
+/// epochs that members refuse to read.
+const LARGEST_EPOCH: u64 = u64::MAX / 8;
+
 /// The map, as one member knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct MapView {
     seen: Option<Seen<SlotMap>>,
+    /// The highest epoch of any map that was seen, also before the map was deleted.
+    epoch: u64,
     /// When the map was first seen absent, if it still is.
     absent_since: Option<Duration>,
     /// When the last read was sent that was answered.
@@ -44,6 +50,18 @@ impl MapView {
     /// The version that was seen last.
     pub fn version(&self) -> Version {
         self.seen.as_ref().map_or(Version(0), |seen| seen.version)
+    }
+
+    /// The highest epoch of any map that this program has seen.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// This program has seen an epoch.
+    pub fn remember(&mut self, epoch: u64) {
+        if epoch <= LARGEST_EPOCH {
+            self.epoch = self.epoch.max(epoch);
+        }
     }
 
     /// When the last read was sent that was answered.
@@ -77,6 +95,8 @@ impl MapView {
 
     /// Takes in the map of a watch or a reply. A version that is older than the known one came late.
     pub fn see(&mut self, seen: Seen<SlotMap>, at: Duration) {
+        let entries = seen.value.iter().flat_map(|map| map.slots.values());
+        entries.for_each(|entry| self.remember(entry.epoch));
         if self.seen.as_ref().is_none_or(|known| known.version < seen.version) {
             match seen.value {
                 Some(_) => self.absent_since = None,
@@ -124,5 +144,30 @@ impl MapView {
             }
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use framework_message::Slot;
+
+    use super::*;
+
+    /// A map whose only slot has this epoch.
+    fn seen(version: u64, epoch: u64) -> Seen<SlotMap> {
+        let map = SlotMap::without_owners([Slot(3)], Duration::from_secs(10), false);
+        Seen { version: Version(version), value: Some(map.above(epoch)) }
+    }
+
+    #[test]
+    fn epochs_of_all_maps_are_remembered_unless_no_clock_gives_them() {
+        let mut view = MapView::default();
+        view.see(seen(5, 700), Duration::ZERO);
+        view.see(Seen { version: Version(6), value: None }, Duration::ZERO);
+        assert_eq!((view.get(), view.epoch()), (None, 700));
+        view.see(seen(4, 800), Duration::ZERO);
+        assert_eq!((view.get(), view.epoch()), (None, 800), "it came late");
+        view.see(seen(7, LARGEST_EPOCH + 1), Duration::ZERO);
+        assert_eq!(view.epoch(), 800);
     }
 }

@@ -75,6 +75,14 @@ impl Member {
         self
     }
 
+    /// The next life of the same program. It remembers the epochs that this one has seen.
+    #[must_use]
+    pub fn next_life(&self, me: Incarnation, pod: &str) -> Self {
+        let mut next = Member::new(self.policy, me, pod, self.slots.iter().copied());
+        next.map.remember(self.map.epoch());
+        next
+    }
+
     /// Takes in one event. Effects are to be done in their order.
     pub fn step(&mut self, now: Now, event: Event) -> Vec<Effect> {
         if self.over {
@@ -224,8 +232,9 @@ impl Member {
             let is_first =
                 !self.lease.knows_map() && self.leadership.is_first_holder() && self.peers.know_no_map();
             if leads && (is_first || self.map.absent(at) >= self.policy.map_absence(longest)) {
-                let mut map =
-                    SlotMap::without_owners(self.slots.iter().copied(), self.policy.duration, is_first);
+                let slots = self.slots.iter().copied();
+                let map = SlotMap::without_owners(slots, self.policy.duration, is_first);
+                let mut map = map.above(self.map.epoch());
                 leader::plan(&mut map, &self.peers, at, &self.policy, wall, self.labelled);
                 let ticket = self.ticket();
                 effects.push(self.map.put(map, ticket, at, &self.policy));

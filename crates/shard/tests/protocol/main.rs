@@ -3,6 +3,7 @@
 
 #![allow(clippy::disallowed_macros, reason = "it says what it has counted")]
 
+mod epochs;
 mod explore;
 mod network;
 mod replica;
@@ -46,6 +47,11 @@ fn lead(mut world: World) -> Result<World, String> {
             world.policy = lease_of(seconds);
         }
         disturb(&mut world, change);
+        if world.deletes_maps && world.dice(3) == 0 {
+            world.delete_map();
+            // Usually long enough for another one.
+            world.run(world.time + 40_000)?;
+        }
         let pause = i64::from(world.dice(30)) * 1000;
         world.run(world.time + pause)?;
     }
@@ -133,6 +139,21 @@ fn a_slot_has_one_owner_though_a_proxy_sends_writes_twice() {
         }
     }
     assert!(repeated > 1000, "{repeated} writes were sent twice");
+}
+
+#[test]
+fn no_member_goes_back_to_a_lower_epoch_though_maps_are_deleted() {
+    let mut behind = 0;
+    for seed in 0..60 {
+        let mut world = World::new(seed, policy(Defects::NONE), 4);
+        world.deletes_maps = true;
+        match lead(world) {
+            Ok(world) => behind += world.epochs.behind,
+            Err(claim) => panic!("seed {seed}: {claim}"),
+        }
+    }
+    println!("{behind} maps were made by a replica whose wall clock was behind");
+    assert!(behind > 20, "{behind} maps went on from an epoch that was seen");
 }
 
 #[test]

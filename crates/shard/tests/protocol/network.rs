@@ -33,6 +33,9 @@ impl World {
             _ => false,
         };
         let lost = lost || self.is_cut(number);
+        if let Effect::PutMap { base: None, ticket, .. } = &effect {
+            self.epochs.sent(number, *ticket);
+        }
         match fate {
             _ if lost => self.later(number, 3 * SECOND, Item::Tell(unknown)),
             0 => self.later(number, 3 * SECOND, Item::Tell(unknown)),
@@ -80,6 +83,9 @@ impl World {
                 let version = self.store.put_map(base, map);
                 if version.is_some() {
                     self.puts += 1;
+                    if let (None, Some((_, map))) = (base, &self.store.map) {
+                        self.epochs.made(number, ticket, map);
+                    }
                     self.show_map();
                 }
                 Event::MapPut { ticket, outcome: outcome(version) }

@@ -58,6 +58,13 @@ impl Replica {
         Replica { member, ..Replica::new(policy, me, pod, clocks, slots) }
     }
 
+    /// The next life of this program, which remembers epochs.
+    pub fn next_life(&self, me: Incarnation, pod: &str, clocks: Clocks) -> Self {
+        let member = self.member.next_life(me.clone(), pod);
+        let (owned, held, drained) = Default::default();
+        Replica { member, me, clocks, policy: self.policy, owned, held, drained }
+    }
+
     pub fn step(&mut self, time: i64, event: Event) -> Vec<Effect> {
         self.member.step(self.clocks.now(time), event)
     }

@@ -77,6 +77,48 @@ fn a_map_that_others_may_have_seen_is_not_made_again_at_once() {
     assert!(waited >= 21 && entry(&world).unsettled, "{waited} s");
 }
 
+/// Two hours behind that of each replica which has written the map.
+const BEHIND: i64 = -7_200_000;
+
+#[test]
+fn a_map_that_is_made_again_goes_on_above_the_epochs_of_the_last_one() {
+    let mut world = settled(&["a", "b"]);
+    let before = entry(&world).epoch;
+    world.delete_map();
+    world.replicas.values_mut().for_each(|one| one.clocks.off = BEHIND);
+    until(&mut world, 60, |world| world.store.map.is_some());
+    assert!(entry(&world).epoch > before, "{} follows {before}", entry(&world).epoch);
+}
+
+#[test]
+fn the_next_life_of_a_program_remembers_the_epochs_of_a_deleted_map() {
+    let mut world = settled(&["a", "b"]);
+    let before = entry(&world).epoch;
+    let lives: Vec<_> = world.replicas.values().map(|one| one.me.clone()).collect();
+    world.delete_map();
+    run(&mut world, 2);
+    ["a", "b"].into_iter().for_each(|name| world.delete_lease(name));
+    until(&mut world, 10, |world| world.replicas.values().all(|one| !lives.contains(&one.me)));
+    world.replicas.values_mut().for_each(|one| one.clocks.off = BEHIND);
+    until(&mut world, 120, |world| world.store.map.is_some());
+    assert!(entry(&world).epoch > before, "{} follows {before}", entry(&world).epoch);
+}
+
+#[test]
+fn a_program_that_has_seen_no_map_makes_one_by_its_wall_clock() {
+    let mut world = settled(&["a"]);
+    let before = entry(&world).epoch;
+    let first = world.pick().unwrap();
+    world.crash(first);
+    world.delete_map();
+    let joined = world.join("b", "pod of b");
+    world.replicas.entry(joined).and_modify(|one| one.clocks.off = BEHIND);
+    until(&mut world, 120, |world| world.store.map.is_some());
+    let now = world.replicas[&joined].clocks.now(world.time).wall.as_millisecond();
+    let ago = u64::try_from(now).unwrap() - entry(&world).epoch;
+    assert!(entry(&world).epoch < before && ago < 5000, "{} follows {before}", entry(&world).epoch);
+}
+
 #[test]
 fn a_granted_slot_is_acted_for_once_it_was_listed() {
     let mut world = World::new(7, policy(Defects::NONE), 4);

@@ -11,6 +11,7 @@ use framework_shard::event::{Effect, Event};
 use framework_shard::lease::{LeaseRecord, UNKNOWN};
 use framework_shard::{Incarnation, Policy};
 
+use crate::epochs::Epochs;
 use crate::network::unanswered;
 use crate::replica::{Clocks, Replica};
 use crate::store::Store;
@@ -45,6 +46,8 @@ pub struct World {
     pub repeats: bool,
     /// This replica hears of a conflict when it has written a Lease, and no watch shows it anything.
     pub conflicts: Option<u64>,
+    /// The map is deleted often, and the epochs by which members act are checked.
+    pub deletes_maps: bool,
     /// No write of the map arrives.
     pub puts_are_lost: bool,
     /// No write of the map by this replica arrives, so it hands nothing over.
@@ -61,6 +64,7 @@ pub struct World {
     pub repeated: u64,
     /// Listings that were asked for.
     pub lists: u64,
+    pub epochs: Epochs,
     pub random: fastrand::Rng,
     /// That of replicas which join.
     pub policy: Policy,
@@ -84,6 +88,7 @@ impl World {
             strangers: false,
             repeats: false,
             conflicts: None,
+            deletes_maps: false,
             puts_are_lost: false,
             stuck: None,
             lists_hang: false,
@@ -92,6 +97,7 @@ impl World {
             puts: 0,
             repeated: 0,
             lists: 0,
+            epochs: Epochs::default(),
             random: fastrand::Rng::with_seed(seed),
             policy,
             slots: (0..slots).map(Slot).collect(),
@@ -275,6 +281,7 @@ impl World {
     fn step(&mut self, number: u64, event: Event) {
         let time = self.time;
         let Some(replica) = self.replicas.get_mut(&number) else { return };
+        self.epochs.shown(number, &event);
         let effects = replica.step(time, event);
         for effect in effects {
             if let Some(replica) = self.replicas.get_mut(&number) {
@@ -298,14 +305,15 @@ impl World {
             Effect::Drain { slots, since } => self.later(number, quick, Item::Drained(slots, since)),
             Effect::Rejoin | Effect::Exit => {
                 let Some(replica) = self.replicas.remove(&number) else { return };
-                let (former, policy) = (number, replica.policy);
+                let former = number;
                 if effect == Effect::Rejoin {
                     let pod = format!("pod of {}", replica.me.lease());
                     let number = self.join(replica.me.lease(), &pod);
                     let again = |one: &mut Replica| {
-                        *one = Replica::again(policy, one.me.clone(), &pod, one.clocks, &self.slots);
+                        *one = replica.next_life(one.me.clone(), &pod, one.clocks);
                     };
                     self.replicas.entry(number).and_modify(again);
+                    self.epochs.rejoined(former, number);
                     if let Some(until) = self.cut.get(&former).filter(|until| **until > self.time) {
                         self.cut(number, 0, until - self.time);
                     }
@@ -354,6 +362,17 @@ impl World {
             if let (Some(creator), Some((_, who, _))) = (creator, late) {
                 let me = &creator.me;
                 return Err(format!("{me} creates for slot {slot} at {time}, one of {who} may land"));
+            }
+        }
+        if self.deletes_maps { self.check_epochs() } else { Ok(()) }
+    }
+
+    fn check_epochs(&mut self) -> Result<(), String> {
+        for replica in self.replicas.values() {
+            for slot in self.slots.iter().filter(|slot| replica.may_act(**slot, self.time)) {
+                if let Some(epoch) = replica.member.epoch(*slot) {
+                    self.epochs.acted(replica.me.lease(), *slot, epoch)?;
+                }
             }
         }
         Ok(())

@@ -7,15 +7,18 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use framework_message::timeout::SERVER_TIMEOUT;
 use framework_shard::event::Outcome;
 use framework_shard::lease::LeaseRecord;
 use framework_shard::map::SlotMap;
 use framework_shard::{Seen, Version};
+use http::header::CONTENT_TYPE;
+use http::{Method, Request};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{DeleteParams, ListParams, ObjectList, PostParams, Preconditions};
+use kube::api::{DeleteParams, ListParams, ObjectList, Preconditions};
 use kube::{Api, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -29,6 +32,7 @@ use crate::{lease, map};
 /// The objects of the members, in one namespace.
 #[derive(Clone)]
 pub struct Store {
+    client: kube::Client,
     pub leases: Api<Slim<Lease>>,
     pub maps: Api<Slim<ConfigMap>>,
     /// The UID of each object, by its name, and the latest version that showed it.
@@ -39,6 +43,7 @@ pub struct Store {
 impl Store {
     pub fn new(client: &kube::Client, timeout: Duration) -> Self {
         Store {
+            client: client.clone(),
             leases: Api::default_namespaced(client.clone()),
             maps: Api::default_namespaced(client.clone()),
             uids: Arc::default(),
@@ -138,12 +143,12 @@ impl Store {
     where
         K: Clone + Serialize + DeserializeOwned + std::fmt::Debug + Resource,
     {
-        let parameters = PostParams::default();
         let writing = async {
-            match base {
-                Some(_) => api.replace(name, &parameters, object).await,
-                None => api.create(&parameters, object).await,
-            }
+            let request = match base {
+                Some(_) => request(Method::PUT, &format!("{}/{name}", api.resource_url()), object)?,
+                None => request(Method::POST, api.resource_url(), object)?,
+            };
+            self.client.request::<K>(request).await
         };
         match timeout(self.timeout, writing).await {
             Ok(Ok(written)) => {
@@ -174,12 +179,26 @@ impl Store {
     pub async fn delete_lease(&self, name: &str, Version(base): Version) {
         let preconditions = Preconditions { resource_version: Some(base.to_string()), uid: None };
         let parameters = DeleteParams::default().preconditions(preconditions);
-        match timeout(self.timeout, self.leases.delete(name, &parameters)).await {
+        let path = format!("{}/{name}", self.leases.resource_url());
+        let deleting = async {
+            let request = request(Method::DELETE, &path, &parameters)?;
+            self.client.request_status::<Slim<Lease>>(request).await
+        };
+        match timeout(self.timeout, deleting).await {
             Ok(Ok(_)) => debug!(name, "the Lease of a member that is gone was deleted"),
             Ok(Err(error)) => debug!(name, %error, "the Lease of a member that is gone was not deleted"),
             Err(_) => {}
         }
     }
+}
+
+/// A write, which the API server gives up after [`SERVER_TIMEOUT`]: a later one would pass the longest life
+/// of a request. `kube` has no parameter for that.
+fn request(method: Method, path: &str, body: &impl Serialize) -> kube::Result<Request<Vec<u8>>> {
+    let uri = format!("{path}?timeout={}s", SERVER_TIMEOUT.as_secs());
+    let body = serde_json::to_vec(body).map_err(kube::Error::SerdeError)?;
+    let request = Request::builder().method(method).uri(uri).header(CONTENT_TYPE, "application/json");
+    request.body(body).map_err(kube::Error::HttpError)
 }
 
 /// The map that an object holds. One that cannot be read counts as absent.
@@ -192,4 +211,44 @@ pub fn map_of(object: &ConfigMap) -> Option<Seen<SlotMap>> {
 fn absent<K: Clone, V>(list: &ObjectList<K>) -> Option<Seen<V>> {
     let version = list.metadata.resource_version.as_deref()?.parse().ok()?;
     Some(Seen { version: Version(version), value: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use framework_message::Slot;
+    use http::Response;
+    use kube::client::Body;
+    use tower::BoxError;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn each_write_says_after_which_time_it_is_given_up() {
+        let sent = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&sent);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            kept.lock().unwrap().push(format!("{} {}", request.method(), request.uri()));
+            async { Err::<Response<Body>, BoxError>("there is no API server".into()) }
+        });
+        let store = Store::new(&kube::Client::new(service, "ns"), Duration::from_secs(3));
+        let record = LeaseRecord::default();
+        let map = SlotMap::without_owners(Slot::all(), Duration::from_secs(10), true);
+        for base in [None, Some(Version(7))] {
+            store.write_lease("a", base, &record, Timestamp::UNIX_EPOCH).await;
+            store.put_map(base, &map).await;
+        }
+        store.delete_lease("a", Version(7)).await;
+        let mut writes = sent.lock().unwrap().clone();
+        writes.retain(|sent| !sent.starts_with("GET"));
+        let (leases, maps) =
+            ("/apis/coordination.k8s.io/v1/namespaces/ns/leases", "/api/v1/namespaces/ns/configmaps");
+        let expected = [
+            format!("POST {leases}?timeout=10s"),
+            format!("POST {maps}?timeout=10s"),
+            format!("PUT {leases}/a?timeout=10s"),
+            format!("PUT {maps}/{MAP}?timeout=10s"),
+            format!("DELETE {leases}/a?timeout=10s"),
+        ];
+        assert_eq!(writes, expected);
+    }
 }

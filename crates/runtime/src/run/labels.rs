@@ -15,19 +15,21 @@ use framework_message::backoff::REFUSED;
 use framework_message::{Key, MayAct, Ownership, Slot, Slots};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use kube::api::{Patch, PatchParams};
+use http::Request;
+use http::header::CONTENT_TYPE;
 use kube::runtime::watcher;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 use tracing::{debug, info, warn};
 
-use crate::client::REPLY_TIMEOUT;
+use crate::client::{REPLY_TIMEOUT, SERVER_TIMEOUT};
 use crate::clock::Clock;
 use crate::metadata_only::metadata_only;
 use crate::metrics::Metrics;
 use crate::pace::paced;
+use crate::request::call::MERGE_PATCH;
 use crate::watch::{Mislabelled, Wrong};
 use crate::wire::{UnlabelledFramework, Unreadable, Watched, Wire};
 
@@ -194,6 +196,13 @@ fn no_slot() -> String {
     format!("{} notin ({})", name::SLOT_LABEL, slots.join(","))
 }
 
+/// A patch, which the API server gives up after [`SERVER_TIMEOUT`]: `kube` has no parameter for that.
+fn request(frameworks: &str, name: &str, patch: &Value) -> http::Result<Request<Vec<u8>>> {
+    Request::patch(format!("{frameworks}/{name}?timeout={}s", SERVER_TIMEOUT.as_secs()))
+        .header(CONTENT_TYPE, MERGE_PATCH)
+        .body(patch.to_string().into_bytes())
+}
+
 /// The Framework, unless it cannot be decoded.
 fn found(shown: Watched<UnlabelledFramework>) -> Option<(Key, Unlabelled)> {
     let UnlabelledFramework { key, uid, resource_version } = shown.object?;
@@ -291,12 +300,17 @@ impl Labels {
             "labels": {name::SLOT_LABEL: Slot::of(&one.uid).to_string()},
         }});
         let client = metadata_only(self.client.clone());
-        let api = UnlabelledFramework::RESOURCE.api::<UnlabelledFramework>(client, Some(&key.namespace));
+        let resource = UnlabelledFramework::RESOURCE;
+        let api = resource.api::<UnlabelledFramework>(client.clone(), Some(&key.namespace));
+        let request = request(api.resource_url(), &key.name, &patch);
         let metrics = Arc::clone(&self.metrics);
         async move {
-            let (parameters, patch) = (PatchParams::default(), Patch::Merge(patch));
             let begun = Instant::now();
-            let answer = timeout(REPLY_TIMEOUT, api.patch(&key.name, &parameters, &patch)).await;
+            let labelling = async {
+                let request = request.map_err(kube::Error::HttpError)?;
+                client.request::<Watched<UnlabelledFramework>>(request).await
+            };
+            let answer = timeout(REPLY_TIMEOUT, labelling).await;
             let code = match &answer {
                 Ok(Ok(_)) => Some(200),
                 Ok(Err(kube::Error::Api(status))) => Some(status.code),
@@ -336,7 +350,9 @@ impl Labels {
 
 #[cfg(test)]
 mod tests {
-    use http::{Request, Response};
+    use std::sync::Mutex;
+
+    use http::Response;
     use kube::client::Body;
     use tower::BoxError;
 
@@ -363,6 +379,22 @@ mod tests {
             in_flight: BTreeSet::new(),
             refused: BTreeMap::new(),
         }
+    }
+
+    #[tokio::test]
+    async fn a_label_says_after_which_time_it_is_given_up() {
+        let sent = Arc::new(Mutex::new(String::new()));
+        let kept = Arc::clone(&sent);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            *kept.lock().unwrap() = format!("{} {}", request.method(), request.uri());
+            async { Err::<Response<Body>, BoxError>("there is no API server".into()) }
+        });
+        let mut labels = Labels { client: kube::Client::new(service, "default"), ..labels(false) };
+        let one = Unlabelled { uid: "u".into(), resource_version: "7".into(), since: Instant::now() };
+        let (_, _, answer) = labels.send(Key::new("ns", "job"), one).await;
+        assert!(answer.is_ok_and(|answer| answer.is_err()));
+        let path = "/apis/frameworkcontroller.microsoft.com/v1/namespaces/ns/frameworks/job";
+        assert_eq!(*sent.lock().unwrap(), format!("PATCH {path}?timeout=10s"));
     }
 
     #[tokio::test]

@@ -27,15 +27,10 @@ impl Awaited {
         }
     }
 
-    /// The owners that have kept another member waiting for longer than a drain can take; each again when
-    /// as much time has passed once more.
-    pub fn overdue(&mut self, at: Duration, patience: Duration) -> BTreeSet<Incarnation> {
-        let overdue = self.0.values_mut().filter(|(_, since)| at.saturating_sub(*since) > patience);
-        let restarted = overdue.map(|(entry, since)| {
-            *since = at;
-            entry.owner.clone()
-        });
-        restarted.flatten().collect()
+    /// The owners that have kept another member waiting for longer than a drain can take.
+    pub fn overdue(&self, at: Duration, patience: Duration) -> BTreeSet<Incarnation> {
+        let overdue = self.0.values().filter(|(_, since)| at.saturating_sub(*since) > patience);
+        overdue.filter_map(|(entry, _)| entry.owner.clone()).collect()
     }
 }
 
@@ -105,14 +100,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_owner_that_goes_on_keeping_others_waiting_is_named_again() {
+    fn an_owner_that_keeps_others_waiting_is_overdue_until_it_hands_over() {
         let life = |name| Incarnation::new(name, "x");
         let mut map = SlotMap::without_owners([Slot(3)], Duration::from_secs(10), false);
         map.seize(Slot(3), life("a"), 1);
         map.propose(Slot(3), Some(life("b")));
         let mut awaited = Awaited::default();
         awaited.see(&map, Duration::ZERO);
-        let mut late = |at| awaited.overdue(Duration::from_secs(at), Duration::from_secs(66)).len();
-        assert_eq!([66, 67, 68, 133, 134].map(&mut late), [0, 1, 0, 0, 1]);
+        let late = |awaited: &Awaited, at| {
+            awaited.overdue(Duration::from_secs(at), Duration::from_secs(66)).into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!([66, 67, 68].map(|at| late(&awaited, at)), [vec![], vec![life("a")], vec![life("a")]]);
+        map.hand_over(Slot(3), &life("a"), true, 2);
+        awaited.see(&map, Duration::from_secs(69));
+        assert!(late(&awaited, 70).is_empty());
     }
 }

@@ -216,7 +216,7 @@ impl Member {
         effects.extend(judged);
         let patience = self.policy.request_lifetime.saturating_mul(2).saturating_add(self.policy.duration);
         for owner in self.awaited.overdue(at, patience) {
-            effects.extend(self.peers.evict(&owner, ticket()));
+            effects.extend(self.peers.evict(&owner, &mut ticket));
         }
         self.tickets = tickets;
     }

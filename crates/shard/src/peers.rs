@@ -15,7 +15,8 @@ use crate::map::SlotMap;
 use crate::policy::Policy;
 use crate::version::{Seen, Version};
 
-/// A write of another member's Lease that was sent: once it is applied, these lives are gone.
+/// A write of another member's Lease that was sent: once it is applied, these lives are gone. An eviction has
+/// none.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Proof {
     name: String,
@@ -173,12 +174,19 @@ impl Peers {
         effects
     }
 
-    /// Empties the Lease of a holder that keeps others waiting. It frees nothing: the holder may go on until
-    /// its time has passed.
-    pub fn evict(&mut self, holder: &Incarnation, ticket: Ticket) -> Option<Effect> {
-        let lease = self.leases.get(holder.lease()).filter(|lease| lease.holder() == Some(holder))?;
-        let (name, record) = (holder.lease().to_owned(), lease.record()?.emptied());
-        Some(Effect::WriteLease { name, base: lease.base(), record, ticket })
+    /// Empties the Lease of a holder that keeps others waiting, unless a write of it is on its way or was
+    /// just refused. It frees nothing: the holder may go on until its time has passed.
+    pub fn evict(&mut self, holder: &Incarnation, ticket: impl FnOnce() -> Ticket) -> Option<Effect> {
+        let name = holder.lease();
+        let lease = self.leases.get(name).filter(|lease| lease.holder() == Some(holder))?;
+        if self.paused.contains_key(name) || self.proofs.values().any(|one| one.name == name) {
+            return None;
+        }
+        let (name, base, record) = (name.to_owned(), lease.base(), lease.record()?.emptied());
+        let ticket = ticket();
+        let proof = Proof { name: name.clone(), record: record.clone(), gone: Vec::new() };
+        self.proofs.insert(ticket.0, proof);
+        Some(Effect::WriteLease { name, base, record, ticket })
     }
 
     /// Takes in the end of such a write. One that was not applied was computed from an old version: the Lease
@@ -237,6 +245,27 @@ mod tests {
             }
         }
         assert_eq!(sent, [12_000, 12_500, 13_000, 13_500]);
+    }
+
+    /// A renewal of the holder arrives before it.
+    #[test]
+    fn an_eviction_that_conflicts_is_sent_again_in_a_quarter_of_an_interval() {
+        let (policy, life, mut peers) = holder_seen_at(SECOND * 70);
+        let mut sent = Vec::new();
+        for at in (0..10).map(|tenth| SECOND * 70 + SECOND / 10 * tenth) {
+            let number = sent.len() as u64;
+            // It is the leader's step that ends the pause.
+            peers.judge(&BTreeSet::new(), at, policy.duration, &policy, || Ticket(100));
+            let Some(effect) = peers.evict(&life, || Ticket(number)) else { continue };
+            let Effect::WriteLease { ticket, base, .. } = effect else { panic!("{effect:?}") };
+            assert_eq!(peers.evict(&life, || Ticket(200)), None, "one is on its way");
+            sent.push((at.as_millis(), base));
+            let read = peers.answered(ticket, Outcome::Refused, at, &policy);
+            assert_eq!(read, Some(Effect::ReadLease(life.lease().to_owned())));
+            let renewed = peers.leases["member-a"].record().cloned();
+            peers.see(life.lease(), Seen { version: Version(4 + number), value: renewed }, at);
+        }
+        assert_eq!(sent, [(70_000, Some(Version(3))), (70_500, Some(Version(4)))]);
     }
 
     /// People and other programs may write any holder, with any duration.

@@ -370,11 +370,11 @@ fn the_lease_of_a_member_that_keeps_another_one_waiting_is_emptied() {
     run(&mut world, 55);
     assert!(record(&world).renewals > renewals + 15, "its Lease is renewed");
     assert!(world.acting(slot).is_empty(), "it gave the slot up");
-    // A renewal may arrive just before the Lease is emptied. It is emptied after as much time once more then.
-    until(&mut world, 300, |world| record(world).holder.as_ref() != Some(&old));
+    // A renewal may arrive just before the Lease is emptied. The next try follows at once then.
+    until(&mut world, 60, |world| record(world).holder.as_ref() != Some(&old));
     let fast = world.replicas[&number(&world, &leader)].clocks.fast;
     let waited = (world.time - begun) * (1000 + fast) / 1000;
-    assert!(waited >= 65_800, "2 M + D are 66 s, and it was emptied after {waited} ms");
+    assert!((65_800..72_000).contains(&waited), "2 M + D are 66 s, and it was emptied after {waited} ms");
     assert!(world.acting(slot).is_empty(), "that alone frees nothing");
     let freed = until(&mut world, 60, |world| world.acting(slot) == [&next]);
     assert!(freed >= 10, "it may have acted until then: {freed} s");

@@ -110,6 +110,23 @@ fn a_rolling_update_moves_each_slot_once() {
     }
 }
 
+/// The order of a rollout of the Deployment: a new Pod is ready once it has its share. Then an old one ends.
+#[test]
+fn a_rollout_with_a_surge_moves_some_slots_twice_or_more() {
+    for (replicas, expected, least) in [(2, 338, 324), (3, 378, 360), (5, 420, 400)] {
+        let mut history = History::new(replicas);
+        let mut moved = 0;
+        for old in 0..replicas {
+            moved += history.join();
+            history.members.remove(&member(old));
+            moved += history.settle();
+        }
+        // Within the bounds the new member gets this share, and the old one has as much to give away.
+        let share = ring::least(256, replicas + 1);
+        assert_eq!((moved, 2 * share * replicas), (expected, least), "{replicas} replicas");
+    }
+}
+
 #[test]
 fn more_members_than_slots_own_one_slot_or_none() {
     let mut history = History::new(300);

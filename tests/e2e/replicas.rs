@@ -54,6 +54,14 @@ fn run(namespace: &str, disturb: impl FnOnce() -> Duration) -> Duration {
     took
 }
 
+/// Waits until an Event of the leader's Lease says so.
+fn await_told(words: &str) {
+    cluster::until(words, || {
+        let told = kubectl(&["describe", "lease", "frameworkcontroller-leader", "--namespace", "default"]);
+        (told.contains("SlotsMoved") && told.contains(words)).then_some(())
+    });
+}
+
 #[test]
 fn replicas_that_come_and_go_lose_nothing_and_run_nothing_twice() {
     let _alone = Alone::wait();
@@ -83,14 +91,12 @@ fn replicas_that_come_and_go_lose_nothing_and_run_nothing_twice() {
         replicas.await_shares()
     });
     println!("a replica that was killed had lost its slots after {took:?}");
-    cluster::until("the Event that says so", || {
-        let told = kubectl(&["describe", "lease", "frameworkcontroller-leader", "--namespace", "default"]);
-        told.contains("SlotsMoved").then_some(())?;
-        let [a, b] = ["a", "b"].map(|host| format!("frameworkcontroller-member-{host}"));
-        told.contains(&format!("slots of {a} went to {b}, which waits for requests")).then_some(())
-    });
+    let [a, b, c] = ["a", "b", "c"].map(|host| format!("frameworkcontroller-member-{host}"));
+    await_told(&format!("slots of {a} went to {b}, which waits for requests"));
     replicas.start("c", "");
     replicas.await_shares();
+    // The same replica, the same Lease and the same reason, a moment later.
+    await_told(&format!("slots of {b} went to {c}"));
     let ns = namespace("replicas-stop");
     let took = run(&ns, || {
         let begun = Instant::now();

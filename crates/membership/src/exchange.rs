@@ -5,10 +5,11 @@ use framework_shard::Version;
 use framework_shard::event::{Effect, Event, Outcome};
 use framework_shard::map::SlotMap;
 use framework_shard::member::LEADER_LEASE;
-use framework_shard::moves::{Move, moves};
+use framework_shard::moves::Move;
 
 use crate::message::LeaseRole;
 use crate::store::Store;
+use crate::unconfirmed::Change;
 
 /// The end of a request, for the member and for the controller.
 pub enum Ended {
@@ -18,6 +19,8 @@ pub enum Ended {
     LeaseWritten(LeaseRole, Ticket, Outcome),
     /// The owners of slots were changed.
     Moved(Vec<Move>),
+    /// The owners of slots may have been changed: there was no reply.
+    MayHaveMoved(Change),
     /// A read showed a version that is older than the one that was known when it was sent.
     WentBack { known: Version, found: Version },
 }
@@ -36,7 +39,7 @@ pub fn checked(ended: Vec<Ended>, known: Option<Version>) -> Vec<Ended> {
     }
 }
 
-/// Does a read or a write. `own` is the name of this replica's Lease, `before` the map as it was seen last.
+/// Does a read or a write. `own` is the name of this replica's Lease, `before` the map that a write replaces.
 pub async fn exchange(
     store: Store,
     now: Now,
@@ -61,12 +64,16 @@ pub async fn exchange(
         }
         Effect::PutMap { base, map, ticket } => {
             let outcome = store.put_map(base, &map).await;
-            let moves = moves(before.as_ref(), &map);
-            let event = Ended::Event(Event::MapPut { ticket, outcome });
-            return match outcome {
-                Outcome::Done(_) if !moves.is_empty() => vec![event, Ended::Moved(moves)],
-                _ => vec![event],
+            let change = Change::new(base, before.as_ref(), &map);
+            let moved = match outcome {
+                _ if change.moves.is_empty() => None,
+                Outcome::Done(_) => Some(Ended::Moved(change.moves)),
+                Outcome::Unknown => Some(Ended::MayHaveMoved(change)),
+                Outcome::Refused => None,
             };
+            // First the moves: with the event the member sees the map that shows them.
+            let event = Ended::Event(Event::MapPut { ticket, outcome });
+            return moved.into_iter().chain([event]).collect();
         }
         Effect::ReadMap => Some(Event::MapRead(store.read_map().await)),
         _ => None,

@@ -8,9 +8,11 @@ mod exchange;
 mod lease;
 mod map;
 mod message;
+mod report;
 pub mod run;
 mod slim;
 mod store;
+mod unconfirmed;
 mod watch;
 
 pub use framework_shard::event::Outcome;

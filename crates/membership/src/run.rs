@@ -7,7 +7,6 @@ use framework_message::{Now, Ownership, Slot, Slots};
 use framework_shard::event::{Effect, Event};
 use framework_shard::lease::LeaseRecord;
 use framework_shard::map::SlotMap;
-use framework_shard::member::view::Figures;
 use framework_shard::member::{LEADER_LEASE, Member};
 use framework_shard::{Incarnation, Policy, Seen};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -21,7 +20,8 @@ use tracing::{error, info, warn};
 use crate::exchange::{Ended, checked, exchange};
 use crate::lease::{self, lease_name};
 use crate::map::MAP;
-use crate::message::{Command, Moved, Notice, ViewQuery};
+use crate::message::{Command, Notice, ViewQuery};
+use crate::report::Reported;
 use crate::slim::Slim;
 use crate::store::{Store, map_of};
 use crate::watch::{Selection, Shown, watch};
@@ -66,16 +66,6 @@ enum End {
     Over,
     /// The controller takes no notices.
     Deaf,
-}
-
-/// The last report, and the names that reports need.
-#[derive(Default)]
-struct Reported {
-    /// Whether this replica is the leader.
-    leads: bool,
-    figures: Figures,
-    /// The UID of the leader's Lease; empty: not seen yet.
-    lease_uid: String,
 }
 
 struct Driver {
@@ -172,6 +162,7 @@ impl Driver {
     fn new(parts: Parts, store: Store) -> Self {
         let me = incarnation(&parts, 0);
         let member = Member::new(parts.policy, me.clone(), &parts.pod, Slot::all()).first_of_program();
+        let reported = Reported::new(parts.client.default_namespace());
         info!(incarnation = %me, "joining the replicas");
         Driver {
             parts,
@@ -186,7 +177,7 @@ impl Driver {
             map: None,
             labelled: false,
             accompanied: false,
-            reported: Reported::default(),
+            reported,
             end: None,
             stepped: false,
         }
@@ -199,7 +190,7 @@ impl Driver {
                 let Some(seen) = lease::read(&lease) else { return };
                 let name = lease.metadata.name.unwrap_or_default();
                 if name == LEADER_LEASE {
-                    self.reported.lease_uid = lease.metadata.uid.unwrap_or_default();
+                    self.reported.leader_seen(lease.metadata.uid);
                 }
                 (name, seen)
             }
@@ -247,10 +238,10 @@ impl Driver {
                     self.answered(life, Event::LeaseWritten { ticket, outcome });
                 }
                 Ended::Moved(moves) => {
-                    let namespace = self.parts.client.default_namespace().to_owned();
-                    let uid = self.reported.lease_uid.clone();
-                    self.notify(Notice::Moved(Moved { moves, lease: LEADER_LEASE, namespace, uid }));
+                    let notice = self.reported.moved(moves);
+                    self.notify(notice);
                 }
+                Ended::MayHaveMoved(change) => self.reported.may_have_moved(change),
                 Ended::WentBack { known, found } => {
                     // Watches that began at later versions show nothing: no other life would do better.
                     Slot::all().for_each(|slot| self.parts.ownership.disown(slot));
@@ -283,14 +274,9 @@ impl Driver {
                 self.perform(now, effect);
             }
         }
-        let leads = self.member.leads((self.parts.clock)().boot);
-        if leads != std::mem::replace(&mut self.reported.leads, leads) {
-            self.notify(Notice::Leads(leads));
-        }
-        let figures = self.member.figures();
-        if figures != self.reported.figures {
-            self.reported.figures = figures.clone();
-            self.notify(Notice::Figures(figures));
+        let at = (self.parts.clock)().boot;
+        for notice in self.reported.after_step(&self.member, at) {
+            self.notify(notice);
         }
     }
 
@@ -314,8 +300,11 @@ impl Driver {
             | Effect::PutMap { .. }
             | Effect::ReadMap => {
                 let (store, life) = (self.store.clone(), self.life);
-                let known_map = self.map.as_ref().filter(|_| matches!(effect, Effect::PutMap { .. }));
-                let before = known_map.and_then(|map| map.value.clone());
+                let before = match &effect {
+                    // The member has just made it from the map that it knows.
+                    Effect::PutMap { .. } => self.member.known_map().and_then(|seen| seen.value.clone()),
+                    _ => None,
+                };
                 let own = self.me.lease().to_owned();
                 let known = match &effect {
                     Effect::ReadLease(name) => self.leases.get(name).map(|seen| seen.version),

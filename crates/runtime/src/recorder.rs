@@ -3,7 +3,8 @@
 //! Reports wait in a bounded queue, in which each namespace has its own bound and its turn. A report that
 //! finds no room is dropped and counted. Reports of one object with the same reason share an Event for some
 //! minutes. Its count is written at each power of two, so that a condition that repeats costs next to
-//! nothing. The log has every report; the caller writes it.
+//! nothing. About a Lease each note has an Event of its own, up to a bound, because each tells of another
+//! change. The log has every report; the caller writes it.
 
 mod fair_queue;
 
@@ -41,6 +42,9 @@ const INTERVAL: Duration = Duration::from_millis(200);
 const BURST: u32 = 25;
 /// Events that are remembered to be added to.
 const REMEMBERED: usize = 4096;
+/// Events of one Lease and reason that differ in their notes only: as many as one change of 256 slots can
+/// need. Further notes share one more, so that slots which move all the time cost no more than these.
+const NOTES: usize = 256;
 /// The API server refuses longer notes.
 const NOTE_BYTES: usize = 1024;
 const CONTROLLER: &str = "frameworkcontroller.microsoft.com/frameworkcontroller";
@@ -79,6 +83,8 @@ pub struct Subject {
     name: String,
     uid: String,
     resource_version: Option<String>,
+    /// Whether reports with different notes have an Event each.
+    tells_each_note: bool,
 }
 
 impl Subject {
@@ -92,10 +98,12 @@ impl Subject {
             name: metadata.name.unwrap_or_default(),
             uid: metadata.uid.unwrap_or_default(),
             resource_version: metadata.resource_version,
+            tells_each_note: false,
         }
     }
 
-    /// A Lease. Without a UID the Event is stored all the same.
+    /// A Lease. Without a UID the Event is stored all the same. Notes tell of changes, none of which repeats
+    /// another one, so each has an Event of its own.
     pub fn lease(namespace: &str, name: &str, uid: &str) -> Self {
         Subject {
             api_version: "coordination.k8s.io/v1".into(),
@@ -104,6 +112,7 @@ impl Subject {
             name: name.to_owned(),
             uid: uid.to_owned(),
             resource_version: None,
+            tells_each_note: true,
         }
     }
 
@@ -125,6 +134,7 @@ impl Subject {
             name: key.name.to_string(),
             uid: uid.to_owned(),
             resource_version: None,
+            tells_each_note: false,
         }
     }
 }
@@ -163,6 +173,10 @@ impl Recorder {
     }
 }
 
+/// What the reports of one Event have in common: the UID of the object, the reason, and the note if each
+/// has an Event of its own; otherwise the note is left empty.
+type EventKey = (String, &'static str, String);
+
 /// Writes Events.
 pub struct Writer {
     entries: Entries,
@@ -171,8 +185,8 @@ pub struct Writer {
     clock: Clock,
     instance: String,
     metrics: Arc<Metrics>,
-    /// Events of the last minutes, by UID of their object and reason.
-    known: BTreeMap<(String, &'static str), OpenEvent>,
+    /// Events of the last minutes.
+    known: BTreeMap<EventKey, OpenEvent>,
     /// How many Events this writer has named.
     made: u64,
     /// When, on the monotonic clock, the next Event would be due if they came evenly.
@@ -204,7 +218,7 @@ impl Writer {
     async fn write(&mut self, Entry { subject, report }: &Entry) {
         let now = self.clock.now();
         self.known.retain(|_, event| now.steady.saturating_sub(event.last) < AGGREGATION);
-        let known_by = (subject.uid.clone(), report.reason);
+        let known_by = self.key(subject, report);
         let mut open = match self.known.remove(&known_by) {
             Some(mut event) => {
                 event.count = event.count.saturating_add(1);
@@ -248,6 +262,18 @@ impl Writer {
         if self.known.len() < REMEMBERED {
             self.known.insert(known_by, open);
         }
+    }
+
+    /// The Event that a report belongs to. One with a note that is new has its own, while there is room.
+    fn key(&self, subject: &Subject, report: &Report) -> EventKey {
+        let of = |note: &str| (subject.uid.clone(), report.reason, note.to_owned());
+        if !subject.tells_each_note {
+            return of("");
+        }
+        let own = of(&report.note);
+        let is_alike = |known: &&EventKey| known.0 == subject.uid && known.1 == report.reason;
+        let has_room = || self.known.keys().filter(is_alike).count() < NOTES;
+        if self.known.contains_key(&own) || has_room() { own } else { of("") }
     }
 
     async fn wait_for_turn(&mut self) {

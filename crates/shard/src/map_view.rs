@@ -42,6 +42,11 @@ pub struct MapView {
 }
 
 impl MapView {
+    /// The map or its absence, as it was seen last; `None`: it was never seen.
+    pub fn seen(&self) -> Option<&Seen<SlotMap>> {
+        self.seen.as_ref()
+    }
+
     /// The map; `None`: it is absent, or was never seen.
     pub fn get(&self) -> Option<&SlotMap> {
         self.seen.as_ref().and_then(|seen| seen.value.as_ref())

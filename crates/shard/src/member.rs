@@ -18,6 +18,7 @@ use crate::map_view::MapView;
 use crate::peers::Peers;
 use crate::policy::Policy;
 use crate::renewal::{Renewal, Standing};
+use crate::version::Seen;
 
 mod slots;
 pub mod view;
@@ -192,6 +193,11 @@ impl Member {
     /// The epoch under which it was granted a slot; `None`: it does not have the slot.
     pub fn epoch(&self, slot: Slot) -> Option<u64> {
         self.holdings.get(slot).map(|holding| holding.epoch)
+    }
+
+    /// The map or its absence, as it was seen last. A write of the map replaces this version.
+    pub fn known_map(&self) -> Option<&Seen<SlotMap>> {
+        self.map.seen()
     }
 
     /// Whether this member is the leader now, by its own clock.

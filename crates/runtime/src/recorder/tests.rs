@@ -92,6 +92,52 @@ async fn repeated_reports_raise_a_count_at_powers_of_two() {
     assert!(sent[1].1.contains(&format!("/events/{name}?")), "{}", sent[1].1);
 }
 
+/// A report of moved slots.
+fn moved(note: &str) -> (Subject, Report) {
+    let lease = Subject::lease("fc", "frameworkcontroller-leader", "lease");
+    (lease, Report::normal(EventReason::SlotsMoved, note.to_owned()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_note_about_a_lease_has_an_event_of_its_own() {
+    let (recorder, writer, sent) = recorder();
+    let (lease, first) = moved("3 slots of a went to b");
+    let note = "4 slots of a went to c, which waits for requests of the owner before";
+    let second = Report::warning(EventReason::SlotsMoved, note.to_owned());
+    for report in [&first, &second, &first] {
+        recorder.record(lease.clone(), report.clone());
+    }
+    drop(recorder);
+    writer.run().await;
+    let sent = sent.lock().unwrap();
+    let told: Vec<_> = sent.iter().map(|(_, _, body, _)| (body["note"].as_str(), &body["type"])).collect();
+    let expected = [
+        (Some("3 slots of a went to b"), &json!("Normal")),
+        (Some(note), &json!("Warning")),
+        (None, &Value::Null),
+    ];
+    assert_eq!(told, expected, "the third is the first one again");
+    assert_eq!(sent[2].2["series"]["count"], 2);
+    let name = sent[0].2["metadata"]["name"].as_str().unwrap();
+    assert!(sent[2].1.contains(&format!("/events/{name}?")), "{}", sent[2].1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn notes_about_a_lease_beyond_a_bound_share_one_event() {
+    let (recorder, writer, sent) = recorder();
+    let writing = tokio::spawn(writer.run());
+    for number in 0..NOTES + 9 {
+        let (lease, report) = moved(&format!("{number} slots of a went to b"));
+        recorder.record(lease, report);
+        tokio::time::sleep(INTERVAL).await;
+    }
+    drop(recorder);
+    writing.await.unwrap();
+    let sent = sent.lock().unwrap();
+    let with = |method: Method| sent.iter().filter(|(sent, ..)| *sent == method).count();
+    assert_eq!((with(Method::POST), with(Method::PATCH)), (NOTES + 1, 3), "9 reports share one");
+}
+
 #[tokio::test(start_paused = true)]
 async fn after_some_minutes_of_silence_a_new_event_is_made() {
     let (recorder, writer, sent) = recorder();

@@ -70,6 +70,12 @@ pub enum Notice {
     Leads(bool),
     /// The end of a write of a Lease.
     LeaseWritten(LeaseRole, Outcome),
+    /// This replica acts for all slots that it has and is to get, or the time to wait for that is over. It
+    /// comes once.
+    ShareTaken {
+        /// Whether it has any slots.
+        has_slots: bool,
+    },
     /// The figures of the member have changed.
     Figures(Figures),
     /// This replica changed the owners of slots.

@@ -1,9 +1,9 @@
-//! What the controller hears of the member beside its slots: whether it leads, its figures, and the moves of
-//! slots that it made.
+//! What the controller hears of the member beside its slots: whether it leads, its figures, the moves of
+//! slots that it made, and that it has its share.
 
 use std::time::Duration;
 
-use framework_shard::member::view::Figures;
+use framework_shard::member::view::{Figures, Share};
 use framework_shard::member::{LEADER_LEASE, Member};
 use framework_shard::moves::Move;
 
@@ -20,12 +20,41 @@ pub struct Reported {
     /// The UID of the leader's Lease; empty: not seen yet.
     lease_uid: String,
     unconfirmed: Unconfirmed,
+    wait: ShareWait,
+}
+
+/// The wait of a replica for its share of the slots, which ends once and for all. A replica whose share
+/// changes later goes on acting for the rest of it, so that this says nothing about its health.
+struct ShareWait {
+    /// How long it may take.
+    patience: Duration,
+    /// Since when this replica has been a member without a lapse.
+    since: Option<Duration>,
+    is_over: bool,
+}
+
+impl ShareWait {
+    /// Takes in how far the member has come, if that matters still. Returns the notice of the end.
+    fn step(&mut self, share: impl FnOnce() -> Option<Share>, at: Duration) -> Option<Notice> {
+        if self.is_over {
+            return None;
+        }
+        let Some(share) = share() else {
+            self.since = None;
+            return None;
+        };
+        let waited = at.saturating_sub(*self.since.get_or_insert(at));
+        self.is_over = share.is_whole() || waited >= self.patience;
+        let has_slots = share.acting > 0 || share.listing > 0;
+        self.is_over.then_some(Notice::ShareTaken { has_slots })
+    }
 }
 
 impl Reported {
-    /// Nothing was reported yet.
-    pub fn new(namespace: &str) -> Self {
+    /// Nothing was reported yet. `patience` is how long a share may take.
+    pub fn new(namespace: &str, patience: Duration) -> Self {
         Reported {
+            wait: ShareWait { patience, since: None, is_over: false },
             leads: false,
             figures: Figures::default(),
             namespace: namespace.to_owned(),
@@ -54,6 +83,7 @@ impl Reported {
         if let Some(moves) = member.known_map().and_then(|seen| self.unconfirmed.shown_by(seen)) {
             notices.push(self.notice(moves));
         }
+        notices.extend(self.wait.step(|| member.share(at), at));
         notices
     }
 
@@ -71,5 +101,57 @@ impl Reported {
     fn notice(&self, moves: Vec<Move>) -> Notice {
         let (namespace, uid) = (self.namespace.clone(), self.lease_uid.clone());
         Notice::Moved(Moved { moves, lease: LEADER_LEASE, namespace, uid })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// When a wait of at most 96 s ends, and whether with slots. Each row is a second, and the slots that are
+    /// acted for, are listed and are proposed then.
+    fn end(rows: &[(u64, Option<[usize; 3]>)]) -> Option<(u64, bool)> {
+        let mut wait = ShareWait { patience: Duration::from_secs(96), since: None, is_over: false };
+        let mut ends = rows.iter().filter_map(|(second, share)| {
+            let share = share.map(|[acting, listing, proposed]| Share { acting, listing, proposed });
+            match wait.step(|| share, Duration::from_secs(*second)) {
+                Some(Notice::ShareTaken { has_slots }) => Some((*second, has_slots)),
+                _ => None,
+            }
+        });
+        let first = ends.next();
+        assert_eq!(ends.next(), None, "it is told once");
+        first
+    }
+
+    #[test]
+    fn a_wait_ends_with_the_last_part_of_the_share() {
+        let parts = [
+            (1, None),
+            (2, Some([0, 0, 0])),
+            (7, Some([0, 0, 128])),
+            (8, Some([0, 100, 28])),
+            (9, Some([100, 0, 28])),
+            (12, Some([100, 28, 0])),
+            (13, Some([128, 0, 0])),
+            (14, Some([128, 0, 9])),
+            (15, None),
+            (500, Some([137, 0, 0])),
+        ];
+        assert_eq!(end(&parts), Some((13, true)));
+        assert_eq!(end(&[(0, Some([256, 0, 0]))]), Some((0, true)), "a replica alone");
+    }
+
+    #[test]
+    fn a_wait_ends_without_the_share_at_a_bound_unless_the_right_lapses() {
+        let none = Some([0, 0, 0]);
+        assert_eq!(end(&[(4, none), (99, none), (100, none)]), Some((100, false)), "too many replicas");
+        assert_eq!(end(&[(4, none), (50, None), (51, none), (146, none)]), None);
+        assert_eq!(end(&[(4, none), (50, None), (51, none), (147, none)]), Some((147, false)));
+        assert_eq!(end(&[(4, None), (1000, None)]), None, "another replica holds the Lease");
+        let stuck = Some([0, 0, 128]);
+        assert_eq!(end(&[(0, stuck), (96, stuck)]), Some((96, false)), "an owner hands nothing over");
+        let part = Some([100, 0, 28]);
+        assert_eq!(end(&[(0, part), (96, part)]), Some((96, true)));
     }
 }

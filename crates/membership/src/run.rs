@@ -162,7 +162,7 @@ impl Driver {
     fn new(parts: Parts, store: Store) -> Self {
         let me = incarnation(&parts, 0);
         let member = Member::new(parts.policy, me.clone(), &parts.pod, Slot::all()).first_of_program();
-        let reported = Reported::new(parts.client.default_namespace());
+        let reported = Reported::new(parts.client.default_namespace(), parts.policy.share_patience());
         info!(incarnation = %me, "joining the replicas");
         Driver {
             parts,

@@ -1,4 +1,8 @@
 //! Whether the controller is alive and ready: a few flags that its loop sets and probes read.
+//!
+//! Readiness ends with a stop only. A replica whose share of the slots changes lists the new part and acts
+//! for the rest meanwhile: if it were not ready for that time, each move would hold up a rolling update and
+//! count against the disruption budget.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -80,6 +84,8 @@ pub struct Health {
     synced: [AtomicBool; Synced::ALL.len()],
     /// Whether the kinds of queueing are awaited, too.
     queueing: AtomicBool,
+    /// Whether the share of this replica is awaited.
+    share: AtomicBool,
     stopping: AtomicBool,
     /// The reason why the start-up checks wait.
     waiting: Mutex<Option<String>>,
@@ -94,6 +100,7 @@ impl Health {
             clock,
             synced: Default::default(),
             queueing: AtomicBool::new(false),
+            share: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             waiting: Mutex::new(None),
             turn: AtomicU64::new(IDLE),
@@ -108,6 +115,22 @@ impl Health {
     /// The kinds of queueing are watched: without their LISTs nothing is released from a queue.
     pub fn await_queueing(&self) {
         self.queueing.store(true, Ordering::Release);
+    }
+
+    /// Replicas share the slots: this one is not ready before it has its share.
+    pub fn await_share(&self) {
+        self.share.store(true, Ordering::Release);
+    }
+
+    /// The share is awaited no longer. Without slots, nothing is listed of the kinds that need slots: these
+    /// are not awaited either, now and later.
+    pub fn set_share_taken(&self, has_slots: bool) {
+        if !has_slots {
+            [Synced::Frameworks, Synced::ConfigMaps, Synced::Pods, Synced::QueueUnits]
+                .into_iter()
+                .for_each(|kind| self.set_synced(kind));
+        }
+        self.share.store(false, Ordering::Release);
     }
 
     /// A LIST of that kind is complete.
@@ -150,7 +173,10 @@ impl Health {
             .filter(|kind| !self.synced[*kind as usize].load(Ordering::Acquire))
             .map(Synced::name)
             .collect();
-        (!missing.is_empty()).then(|| format!("not listed yet: {}", missing.join(", ")))
+        if !missing.is_empty() {
+            return Some(format!("not listed yet: {}", missing.join(", ")));
+        }
+        self.share.load(Ordering::Acquire).then(|| "waiting for the rest of its slots".to_owned())
     }
 
     /// Why the controller is not alive; `None`: it is.
@@ -209,6 +235,31 @@ mod tests {
         }
         assert_eq!(health.not_ready().unwrap(), "not listed yet: resourcequotas");
         health.set_synced(Synced::ResourceQuotas);
+        assert_eq!(health.not_ready(), None);
+    }
+
+    #[test]
+    fn a_replica_is_ready_once_it_has_its_share_and_every_kind_is_listed() {
+        let health = Health::new(Clock::system());
+        health.await_share();
+        for kind in [Synced::Frameworks, Synced::ConfigMaps, Synced::Pods] {
+            assert!(health.not_ready().unwrap().starts_with("not listed yet: "));
+            health.set_synced(kind);
+        }
+        assert_eq!(health.not_ready().unwrap(), "waiting for the rest of its slots");
+        health.set_share_taken(true);
+        assert_eq!(health.not_ready(), None);
+    }
+
+    #[test]
+    fn a_replica_that_gets_no_slots_is_ready_without_their_lists() {
+        let health = Health::new(Clock::system());
+        health.await_share();
+        health.await_queueing();
+        health.set_share_taken(false);
+        let missing = "configmaps in queues, jobs, pods in queues, queues, resourcequotas, priorityclasses";
+        assert_eq!(health.not_ready().unwrap(), format!("not listed yet: {missing}"));
+        Synced::ALL.into_iter().filter(|kind| kind.is_of_queueing()).for_each(|kind| health.set_synced(kind));
         assert_eq!(health.not_ready(), None);
     }
 }

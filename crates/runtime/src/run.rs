@@ -45,6 +45,7 @@ mod queueing;
 mod requests;
 mod settle;
 mod shares;
+mod units;
 mod watches;
 mod writers;
 

@@ -97,6 +97,14 @@ impl Policy {
         fifths(self.request_lifetime, 6)
     }
 
+    /// How long a member waits for its share of the slots before it counts as ready without it. Whatever the
+    /// protocol waits for has ended by then: a leader that died is replaced after 1.2 D and moves slots to a
+    /// new member D/2 later; an owner that hands nothing over is emptied after 2 M + D, and its slots are
+    /// seized 1.2 D later.
+    pub fn share_patience(&self) -> Duration {
+        self.request_lifetime.saturating_mul(2).saturating_add(self.duration.saturating_mul(4))
+    }
+
     /// The clock by which a member's own right to act ends.
     pub fn clock(&self, now: Now) -> Duration {
         if self.defects.has(Defect::WallClock) {
@@ -136,6 +144,15 @@ mod tests {
         assert!(holder_stops + secs(2) < freed, "{holder_stops:?} {freed:?}");
         assert!(policy.map_validity().mul_f64(1.0 / 0.9) < policy.map_absence(secs(10)).mul_f64(1.0 / 1.1));
         assert!(policy.hold().mul_f64(1.0 / 1.1) > policy.request_lifetime);
+    }
+
+    #[test]
+    fn a_share_is_waited_for_until_dead_leaders_and_stuck_owners_are_gone() {
+        let policy = Policy::new(secs(10), secs(2), secs(3), secs(28)).unwrap();
+        let expiry = policy.expiry(policy.duration);
+        let evicted = policy.request_lifetime * 2 + policy.duration + expiry;
+        assert!(policy.share_patience() > expiry + policy.settle + evicted);
+        assert_eq!(policy.share_patience(), secs(96), "as the documents say");
     }
 
     /// The clock of the sender is a tenth slow: its requests live longer. That of the next owner is a tenth

@@ -21,7 +21,9 @@ use tracing::{error, info};
 use super::granted::Granted;
 use super::labels::{self, Labels};
 use super::parts::Parts;
+use super::units::Units;
 use crate::event::Event;
+use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::recorder::{Recorder, Subject};
 use crate::watch::Mislabelled;
@@ -55,41 +57,18 @@ pub struct Shares {
     /// Whether the request budget does not go with the slots.
     has_whole_budget: bool,
     metrics: Arc<Metrics>,
+    health: Arc<Health>,
     recorder: Recorder,
-    went_back: Option<(u128, u128)>,
-    exited: bool,
+    end: Option<End>,
 }
 
-/// The LISTs of QueueUnits. Every replica watches all units, because a unit belongs to two slots. After each
-/// grant they are listed again: a release of the earlier owner may be newer than the last event of the watch.
-/// A LIST that is under way is completed first. Otherwise slots that come one after another would keep the
-/// first of them waiting.
-struct Units {
-    /// The grant of the LIST that was asked for last.
-    selection: watch::Sender<Selection>,
-    /// The grant of the LIST that began last.
-    listing: u64,
-    /// The grant of the LIST that was complete last.
-    listed: u64,
-    /// Whether they are listed again after each grant: always, but for a test without this rule.
-    relist: bool,
-}
-
-impl Units {
-    /// They are to be listed for this grant.
-    fn list(&self, grant: u64) {
-        let asked = self.selection.borrow().grant;
-        let is_due = asked < grant && (self.relist || asked == 0);
-        let is_under_way = self.listed < asked && asked <= self.listing;
-        if is_due && !is_under_way {
-            self.selection.send_replace(Selection::whole(grant, Slots::ALL));
-        }
-    }
-
-    /// The latest grant since which they were listed.
-    fn listed_since(&self) -> u64 {
-        if self.relist || self.listed == 0 { self.listed } else { u64::MAX }
-    }
+/// How the membership ended.
+#[derive(Clone, Copy)]
+enum End {
+    /// Everything was handed over.
+    Exited,
+    /// The store was restored: the version that was known, and an older one that a later read showed.
+    WentBack(u128, u128),
 }
 
 /// The selection of each kind's watch, as it changes: in [`ORDER`], and that of QueueUnits.
@@ -177,10 +156,11 @@ pub fn start(
         drain_since: Duration::ZERO,
         has_whole_budget: member.has_whole_budget,
         metrics: Arc::clone(&parts.metrics),
+        health: Arc::clone(&parts.health),
         recorder: recorder.clone(),
-        went_back: None,
-        exited: false,
+        end: None,
     };
+    shares.health.await_share();
     (Some(shares), ownership, Some(selected))
 }
 
@@ -250,19 +230,11 @@ impl Shares {
                 return None;
             }
             Notice::LeaseWritten(role, outcome) => {
-                let lease = match role {
-                    LeaseRole::Own => "own",
-                    LeaseRole::Leader => "leader",
-                    LeaseRole::Other => "other",
-                };
-                self.metrics.lease_written(
-                    lease,
-                    match outcome {
-                        Outcome::Done(_) => "done",
-                        Outcome::Refused => "refused",
-                        Outcome::Unknown => "unknown",
-                    },
-                );
+                self.count(role, outcome);
+                return None;
+            }
+            Notice::ShareTaken { has_slots } => {
+                self.health.set_share_taken(has_slots);
                 return None;
             }
             Notice::Figures(figures) => {
@@ -274,14 +246,29 @@ impl Shares {
                 return None;
             }
             Notice::StoreWentBack { seen, found } => {
-                self.went_back = Some((seen.0.into(), found.0.into()));
+                self.end.get_or_insert(End::WentBack(seen.0.into(), found.0.into()));
                 return None;
             }
             Notice::Exit => {
-                self.exited = true;
+                self.end.get_or_insert(End::Exited);
                 return None;
             }
         })
+    }
+
+    /// Counts a write of a Lease.
+    fn count(&self, role: LeaseRole, outcome: Outcome) {
+        let lease = match role {
+            LeaseRole::Own => "own",
+            LeaseRole::Leader => "leader",
+            LeaseRole::Other => "other",
+        };
+        let outcome = match outcome {
+            Outcome::Done(_) => "done",
+            Outcome::Refused => "refused",
+            Outcome::Unknown => "unknown",
+        };
+        self.metrics.lease_written(lease, outcome);
     }
 
     /// Reports the moves of this replica in the map, by a line and by an Event of the leader's Lease.
@@ -365,12 +352,15 @@ impl Shares {
 
     /// The version that the member knew, and an older one that a later read showed: the store was restored.
     pub fn went_back(&self) -> Option<(u128, u128)> {
-        self.went_back
+        match self.end {
+            Some(End::WentBack(seen, found)) => Some((seen, found)),
+            _ => None,
+        }
     }
 
     /// Whether everything was handed over.
     pub fn has_exited(&self) -> bool {
-        self.exited
+        matches!(self.end, Some(End::Exited))
     }
 
     /// The part of the request budget that this replica may use: that of its slots, unless each replica has
@@ -393,6 +383,7 @@ mod tests {
 
     use super::*;
     use crate::clock::Clock;
+    use crate::health::Synced;
 
     /// Shares without units, and the receiver of their commands.
     fn shares() -> (Shares, Receiver<Command>) {
@@ -417,8 +408,8 @@ mod tests {
             has_whole_budget: false,
             recorder: Recorder::new(client, clock, "member", Arc::clone(&metrics)).0,
             metrics,
-            went_back: None,
-            exited: false,
+            health: Arc::new(Health::new(clock)),
+            end: None,
         };
         (shares, commanded)
     }
@@ -433,6 +424,19 @@ mod tests {
             shares.drained(Slots::ALL);
             assert_eq!(commanded.try_recv(), Ok(Command::Drained { slots: Slots::ALL, since }));
         }
+    }
+
+    #[tokio::test]
+    async fn the_end_of_the_wait_for_the_share_reaches_the_probes() {
+        let (mut shares, _commanded) = shares();
+        shares.health.await_share();
+        for kind in [Synced::Frameworks, Synced::ConfigMaps, Synced::Pods] {
+            shares.health.set_synced(kind);
+        }
+        assert_eq!(shares.health.not_ready().unwrap(), "waiting for the rest of its slots");
+        let events = shares.take_in(Clock::system().now(), Notice::ShareTaken { has_slots: true });
+        assert!(events.is_empty());
+        assert_eq!(shares.health.not_ready(), None);
     }
 
     #[tokio::test]

@@ -1,6 +1,6 @@
-//! The division of the slots as one member knows it, for people who look for a cause.
+//! The division of the slots as one member knows it, for people who look for a cause, and for probes.
 //!
-//! Nothing is decided by it. Times are seconds from now, so a reader needs no clock of the member.
+//! It decides about no slot. Times are seconds from now, so a reader needs no clock of the member.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -109,7 +109,41 @@ pub struct Figures {
     pub leader: Option<String>,
 }
 
+/// How far a member has come with the slots that the map gives it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    /// Slots that it acts for, those that it is to hand over too.
+    pub acting: usize,
+    /// Slots that it owns, and whose objects are being listed.
+    pub listing: usize,
+    /// Slots that their owner is asked to hand over to it.
+    pub proposed: usize,
+}
+
+impl Share {
+    /// Whether it acts for all that it has and is to get.
+    pub fn is_whole(self) -> bool {
+        self.acting > 0 && self.listing == 0 && self.proposed == 0
+    }
+}
+
 impl Member {
+    /// How far it has come with its slots; `None`: it may not act now, or there is no map.
+    pub fn share(&self, at: Duration) -> Option<Share> {
+        let map = self.map.get().filter(|_| at < self.owned_until)?;
+        let mut share = Share::default();
+        for (slot, entry) in &map.slots {
+            let is_mine = entry.owner.as_ref() == Some(&self.me);
+            match self.holdings.get(*slot).filter(|_| is_mine).map(|holding| holding.phase) {
+                Some(Phase::Held | Phase::Draining { .. }) => share.acting += 1,
+                Some(Phase::Listing) => share.listing += 1,
+                Some(Phase::Released { .. }) => {}
+                None => share.proposed += usize::from(entry.next.as_ref() == Some(&self.me)),
+            }
+        }
+        Some(share)
+    }
+
     /// Its knowledge at `now`.
     pub fn view(&self, now: Now) -> View {
         let at = self.policy.clock(now);
@@ -220,6 +254,7 @@ mod tests {
     use super::*;
     use crate::Policy;
     use crate::event::{Effect, Event, Outcome};
+    use crate::map::SlotMap;
     use crate::version::{Seen, Version};
 
     fn now(second: u64) -> Now {
@@ -307,6 +342,35 @@ mod tests {
         assert_eq!(figures.leader.as_deref(), Some("frameworkcontroller-member-a"));
         assert_eq!((figures.epoch, figures.renewed), (100_000, Some(Duration::from_secs(100))));
         assert_eq!(member.view(now(120)).acts_for_sec, 0.0, "its right has ended");
+    }
+
+    #[test]
+    fn a_share_that_is_handed_over_in_two_parts_is_whole_after_the_second() {
+        let mut member = lone();
+        let (me, other) = (member.me.clone(), Incarnation::new("frameworkcontroller-member-b", "9d2e01aa"));
+        let mut map = member.known_map().and_then(|seen| seen.value.clone()).unwrap();
+        for slot in Slot::all() {
+            map.leave(slot, &me, Some(other.clone()), false, 100_001);
+        }
+        [0, 1].into_iter().for_each(|slot| map.propose(Slot(slot), Some(me.clone())));
+        let mut version = 5000;
+        let mut shown = |member: &mut Member, map: &SlotMap| {
+            version += 1;
+            let seen = Seen { version: Version(version), value: Some(map.clone()) };
+            member.step(now(101), Event::MapSeen(seen));
+            member.share(Duration::from_secs(101)).unwrap()
+        };
+        let share = |acting, listing, proposed| Share { acting, listing, proposed };
+        assert_eq!(shown(&mut member, &map), share(0, 0, 2));
+        for (slot, left) in [(0, 1), (1, 0)] {
+            map.hand_over(Slot(slot), &other, false, 100_002);
+            assert_eq!(shown(&mut member, &map), share(usize::from(slot), 1, left));
+            member.step(now(101), Event::Listed([Slot(slot)].into_iter().collect()));
+            let listed = member.share(Duration::from_secs(101)).unwrap();
+            assert_eq!(listed, share(usize::from(slot) + 1, 0, left));
+            assert_eq!(listed.is_whole(), slot == 1, "{listed:?}");
+        }
+        assert_eq!(member.share(Duration::from_secs(120)), None, "its right has ended");
     }
 
     #[test]

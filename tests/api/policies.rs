@@ -266,6 +266,39 @@ fn users_change_neither_the_slot_label_nor_fc_labels_of_our_objects() {
 }
 
 #[test]
+fn users_change_the_slot_label_of_a_framework_to_no_other_value() {
+    let scene = Scene::new("policy-framework-labels");
+    let (user, job) = ("labels-frameworks", "framework/job");
+    scene.grant(user, "create,get,update,patch", "frameworks.frameworkcontroller.microsoft.com");
+    scene.grant(user, "create", "pods");
+    let labels = |labels: Value| json!({"metadata": {"labels": labels}});
+    let slot = || scene.user(user, &["get", job, "-o=jsonpath={.metadata.labels}"], &Value::Null);
+    let has_slot = |number: u8| slot().expect("it is there").contains(&format!("{SLOT}\":\"{number}\""));
+    let mut copy = whole_framework("job");
+    copy["metadata"]["labels"] = json!({SLOT: "7", "FC_FRAMEWORK_NAME": "x"});
+    scene.create(user, &copy).expect("a copy has the label of another Framework");
+    let patch = format!("--patch={}", labels(json!({SLOT: "8"})));
+    let dry = ["patch", job, "--type=merge", "--dry-run=server", &patch];
+    await_that("the policy is in force", || scene.user(user, &dry, &Value::Null).is_err());
+
+    let words = format!("only the controller changes the label {SLOT} of a Framework: leave it out");
+    refused(scene.patch(user, job, &labels(json!({SLOT: "8"}))), &words);
+    copy["metadata"]["labels"][SLOT] = "8".into();
+    let apply = ["apply", "--server-side", "--force-conflicts", "-f=-"];
+    refused(scene.user(user, &apply, &copy), &words);
+    scene.patch(user, job, &labels(json!({"team": "a", "FC_FRAMEWORK_NAME": "y"}))).expect("users' labels");
+    scene.patch(ACCOUNT, job, &labels(json!({SLOT: "9"}))).expect("the controller puts it right");
+    scene.user(user, &apply, &whole_framework("job")).expect("a manifest without the label");
+    assert!(has_slot(9), "a merge keeps it");
+    scene.user(user, &["replace", "-f=-"], &whole_framework("job")).expect("a PUT without the label");
+    assert!(!has_slot(9), "until the controller puts it back");
+    scene.patch(user, job, &labels(json!({SLOT: "7"}))).expect("the controller puts it right, as in a copy");
+    let overwrite = format!("{SLOT}=8");
+    let admin = ["--namespace", "policy-framework-labels", "label", "--overwrite", job, &overwrite];
+    kubectl(&admin, "").expect("an administrator of the cluster may");
+}
+
+#[test]
 fn a_create_under_an_epoch_that_is_over_is_refused() {
     let scene = Scene::new("policy-epoch");
     let policy = include_str!("../../deploy/epoch/policy.yaml");

@@ -10,7 +10,8 @@ use crate::logging::Format;
 /// Runs Frameworks on a Kubernetes cluster.
 ///
 /// Exits with 0 after SIGTERM or SIGINT, 2 for a bad argument or config file, 3 when the
-/// CustomResourceDefinition is not installed, and 1 for any other error.
+/// CustomResourceDefinition is not installed or replicas share the Frameworks and this program does not,
+/// and 1 for any other error.
 #[derive(Clone, Debug, Default, clap::Parser)]
 #[command(name = "frameworkcontroller", version)]
 pub struct Args {

@@ -92,21 +92,12 @@ impl Controller {
         let serving_metrics = listener::serve(metrics_port, endpoints);
         let stop = stop.boxed().shared();
         let working = async {
-            let namespace = self.settings.config.namespace.as_deref();
-            let served = Served { namespace, queueing: self.settings.policy.queueing };
-            let patience = patience(&self.settings.config);
             tokio::select! {
                 biased;
                 () = stop.clone() => return Ok(()),
-                ready = startup::ready(&self.client, served, patience, &health) => ready?,
+                checked = self.checked(&health) => checked?,
             }
-            if let Some(member) = &self.member {
-                tokio::select! {
-                    biased;
-                    () = stop.clone() => return Ok(()),
-                    () = startup::alone(&self.client, &member.host, &health) => {}
-                }
-            }
+            let namespace = self.settings.config.namespace.as_deref();
             info!(instance = self.instance, namespace, "started");
             if !self.settings.policy.queueing {
                 info!("queueing is off: a Framework that names a queue starts at once");
@@ -143,6 +134,24 @@ impl Controller {
             never = serving_metrics => match never {},
             () = heart => Err(Error::HeartEnded),
             Some(_) = hearts.join_next() => Err(Error::HeartEnded),
+        }
+    }
+
+    /// The checks before it may act.
+    async fn checked(&self, health: &Health) -> Result<(), startup::Error> {
+        let config = &self.settings.config;
+        let queueing = self.settings.policy.queueing;
+        let served = Served { namespace: config.namespace.as_deref(), queueing };
+        startup::ready(&self.client, served, patience(config), health).await?;
+        match &self.member {
+            Some(member) => {
+                startup::alone(&self.client, &member.host, health).await;
+                Ok(())
+            }
+            None => {
+                let duration = Duration::from_secs(config.lease_duration_sec);
+                startup::members::apart(&self.client, duration, health).await
+            }
         }
     }
 }

@@ -1,7 +1,9 @@
-//! The checks before the controller may act: the API server answers, the account has its rights, and the
-//! CustomResourceDefinition is served. Each is repeated until it passes, with one line while it fails.
+//! The checks before the controller may act: the API server answers, the account has its rights, the
+//! CustomResourceDefinition is served, and no other controller acts beside this one. Each is repeated until
+//! it passes, with one line while it fails.
 //!
-//! Only the last check has a time-out, because only there a user must run a command.
+//! Two checks end the program, because a user must run a command: the CustomResourceDefinition is not served
+//! for some time, or replicas share the Frameworks and this program does not.
 
 use std::time::Duration;
 
@@ -13,6 +15,8 @@ use kube::Client;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{info, warn};
+
+pub mod members;
 
 /// The time between two tries of a failing check.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -31,6 +35,18 @@ pub enum Error {
         after: Duration,
         /// The problem.
         problem: String,
+    },
+    /// Replicas share the Frameworks, and this program would act on all of them.
+    #[error(
+        "`sharding` is false, and a replica renews the Lease {lease} in the namespace {namespace}: both \
+         would act on the same Frameworks; set `sharding: true` in the config file, or end the replicas \
+         first: kubectl scale deployment frameworkcontroller --replicas=0 -n {namespace}"
+    )]
+    BesideReplica {
+        /// The Lease of the replica.
+        lease: String,
+        /// Its namespace.
+        namespace: String,
     },
 }
 

@@ -1,5 +1,6 @@
 //! Start-up checks against a fake API server, under a paused clock.
 
+use super::members::apart;
 use super::*;
 
 use std::sync::{Arc, Mutex};
@@ -24,9 +25,45 @@ struct State {
     served: Option<&'static [&'static str]>,
     /// A part of the paths of objects that are there besides.
     present: Option<&'static str>,
+    leases: Leases,
     asked: Vec<String>,
     /// The namespace in which a right was asked for.
     asked_in: Option<String>,
+}
+
+/// The answer to a LIST of Leases.
+#[derive(Default)]
+enum Leases {
+    /// There are none.
+    #[default]
+    None,
+    /// The account may not list them.
+    Refused,
+    /// The Lease of this name has this holder and version, which rises by so much after each LIST.
+    One(&'static str, &'static str, u64, u64),
+}
+
+impl Leases {
+    fn answer(&mut self) -> (u16, String) {
+        let items = match self {
+            Leases::None => json!([]),
+            Leases::Refused => {
+                let (reason, message) = ("Forbidden", "leases is forbidden");
+                return (403, failure(403, reason, message));
+            }
+            Leases::One(name, holder, version, rise) => {
+                let metadata = json!({"name": name, "resourceVersion": version.to_string()});
+                *version += *rise;
+                json!([{"metadata": metadata, "spec": {"holderIdentity": holder, "leaseDurationSeconds": 5}}])
+            }
+        };
+        (200, json!({"items": items}).to_string())
+    }
+}
+
+fn failure(code: u16, reason: &str, message: &str) -> String {
+    json!({"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message})
+        .to_string()
 }
 
 impl Fake {
@@ -65,19 +102,14 @@ impl Fake {
                 json!({"status": {"allowed": !denied}})
             }
             Some("selfsubjectreviews") => json!({"status": {"userInfo": {"username": "fc"}}}),
+            Some("leases") => return Ok(state.leases.answer()),
             _ if state.present.is_some_and(|part| path.contains(part)) => json!({}),
             _ => match &state.served {
                 Some(served) => {
                     let resources = served.iter().map(|name| json!({"name": name}));
                     json!({"resources": resources.collect::<Vec<_>>()})
                 }
-                None => {
-                    let status = json!({
-                        "kind": "Status", "status": "Failure",
-                        "code": 404, "reason": "NotFound", "message": "no",
-                    });
-                    return Ok((404, status.to_string()));
-                }
+                None => return Ok((404, failure(404, "NotFound", "no"))),
             },
         };
         Ok((200, answer.to_string()))
@@ -211,5 +243,55 @@ async fn a_replica_waits_until_the_stateful_set_and_its_pod_are_gone() {
         alone(&client, "frameworkcontroller-7d4f-x", &health).await;
         fake.change(|state| state.present = Some(part));
         alone(&client, "frameworkcontroller-0", &health).await;
+    }
+}
+
+const LEASE: &str = "frameworkcontroller-member-a";
+/// The shortest duration that a Lease counts for: longer than that of the fake's Lease.
+const DURATION: Duration = Duration::from_secs(10);
+
+/// The outcome beside these Leases, and the time until then.
+async fn apart_from(leases: Leases) -> (Result<(), String>, Duration) {
+    let (fake, health, begun) = (Fake::default(), health(), Instant::now());
+    fake.change(|state| state.leases = leases);
+    let outcome = apart(&fake.client(), DURATION, &health).await.map_err(|error| error.to_string());
+    (outcome, begun.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_without_sharding_does_not_start_beside_a_replica() {
+    let (outcome, after) = apart_from(Leases::One(LEASE, "frameworkcontroller-member-a/x", 7, 1)).await;
+    let expected = "`sharding` is false, and a replica renews the Lease frameworkcontroller-member-a in the \
+                    namespace default: both would act on the same Frameworks; set `sharding: true` in the \
+                    config file, or end the replicas first: \
+                    kubectl scale deployment frameworkcontroller --replicas=0 -n default";
+    assert_eq!(outcome.unwrap_err(), expected);
+    assert_eq!(after, PAUSE, "the second LIST shows it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_without_sharding_starts_once_an_old_lease_has_run_out() {
+    for holder in ["frameworkcontroller-member-a/x", "somebody"] {
+        let (outcome, after) = apart_from(Leases::One(LEASE, holder, 7, 0)).await;
+        assert_eq!((outcome, after), (Ok(()), Duration::from_secs(12)), "{holder}");
+    }
+    let (fake, health) = (Fake::default(), health());
+    fake.change(|state| state.leases = Leases::One(LEASE, "a/x", 7, 0));
+    let client = fake.client();
+    assert!(timeout(DURATION, apart(&client, DURATION, &health)).await.is_err(), "it waits");
+    let words = health.not_ready().unwrap();
+    assert!(words.contains("the Lease frameworkcontroller-member-a in the namespace default"), "{words}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_without_sharding_starts_at_once_where_no_replica_can_be() {
+    for leases in [
+        Leases::None,
+        Leases::Refused,
+        Leases::One(LEASE, "", 7, 1),
+        Leases::One("frameworkcontroller-leader", "frameworkcontroller-member-a/x", 7, 1),
+        Leases::One("someone-else", "someone", 7, 1),
+    ] {
+        assert_eq!(apart_from(leases).await, (Ok(()), Duration::ZERO));
     }
 }

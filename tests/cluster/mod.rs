@@ -69,6 +69,11 @@ pub fn installed() -> &'static Cluster {
             let (name, role) = (format!("test-{role}"), format!("--clusterrole={role}"));
             kubectl(&["create", "clusterrolebinding", &name, &role, "--user=controller"]);
         }
+        // Its rights in the namespace of its Leases, which a controller without sharding lists, too.
+        let role = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/base/role.yaml");
+        kubectl(&["apply", "--server-side", "--namespace=default", "-f", role]);
+        let bind = ["create", "rolebinding", "test-controller", "--namespace=default"];
+        kubectl(&[&bind[..], &["--role=frameworkcontroller", "--user=controller"]].concat());
         kubectl(&["wait", "--for=condition=Established", "crd/frameworks.frameworkcontroller.microsoft.com"]);
         await_frameworks();
         // The garbage collector discovers a new kind within half a minute, or when it starts: until then

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::Api;
 use serde_json::Value;
 
-use super::{PATIENCE, block_on, client, installed, kubectl, log_of, program, start_program_with};
+use super::{PATIENCE, block_on, client, installed, log_of, program, start_program_with};
 
 /// How long a Lease lasts without a renewal, in seconds: short, so that tests wait little.
 pub const LEASE: u64 = 5;
@@ -26,13 +26,9 @@ pub struct Replicas {
 }
 
 impl Replicas {
-    /// None yet, with the rights that `deploy/` grants in a namespace of the replicas.
+    /// None yet, on a cluster where they have their rights.
     pub fn none() -> Replicas {
-        let role = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/base/role.yaml");
-        kubectl(&["apply", "--server-side", "--namespace", "default", "-f", role]);
-        let bind = "create rolebinding test-controller --role frameworkcontroller --user controller \
-                    --dry-run=client --output yaml";
-        super::apply("default", &kubectl(&bind.split_whitespace().collect::<Vec<_>>()));
+        installed();
         Replicas { running: BTreeMap::new(), pods: 0 }
     }
 

@@ -68,6 +68,7 @@ const ROOMS: [Room; 23] = [
             "framework-api",
             "framework-core",
             "framework-engine",
+            "framework-membership",
             "framework-runtime",
             "framework-shard",
         ],

@@ -72,7 +72,7 @@ impl Policy {
 
     /// How long a Lease of `duration` must be seen unchanged before it is emptied.
     pub fn expiry(&self, duration: Duration) -> Duration {
-        if self.defects.has(Defect::TakeOverAtOnce) { duration / 4 } else { fifths(duration, 6) }
+        if self.defects.has(Defect::TakeOverAtOnce) { duration / 4 } else { expiry(duration) }
     }
 
     /// How far the wall clock may jump ahead of the clock that counts suspension.
@@ -113,6 +113,11 @@ impl Policy {
             now.boot
         }
     }
+}
+
+/// How long a Lease of `duration` must be seen unchanged before its holder counts as gone.
+pub fn expiry(duration: Duration) -> Duration {
+    fifths(duration, 6)
 }
 
 fn fifths(whole: Duration, count: u32) -> Duration {

@@ -94,6 +94,8 @@ async fn answer(
         written(&body)
     } else if path.ends_with("/events") {
         json!({})
+    } else if path.ends_with("/leases") {
+        json!({"items": []})
     } else if is_discovery(path) {
         code = StatusCode::NOT_FOUND;
         json!({"kind": "Status", "code": 404, "message": "the cluster has no other kind of jobs"})

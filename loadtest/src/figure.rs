@@ -86,8 +86,8 @@ pub fn figures(run: &Run) -> Vec<Figure> {
     if let Some(efficiency) = run.requests.write_efficiency {
         all.push(Figure::new("write efficiency", efficiency, Kind::Share, Better::More).short());
     }
-    all.push(Figure::new("jobs/s", run.jobs_per_second, Kind::Rate, Better::More).short());
-    all.push(Figure::new("Tasks/s", run.tasks_per_second, Kind::Rate, Better::More).short());
+    all.push(Figure::new("jobs/s", run.throughput.jobs_per_second, Kind::Rate, Better::More).short());
+    all.push(Figure::new("Tasks/s", run.throughput.tasks_per_second, Kind::Rate, Better::More).short());
     if let Some(queue) = &run.queue {
         all.push(Figure::new("releases/s", queue.releases_per_second, Kind::Rate, Better::More).short());
         all.extend(queue.over_admitted.map(|over| {

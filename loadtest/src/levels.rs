@@ -49,8 +49,8 @@ fn measured(level: Level, scenario: &Scenario, run: &Run) -> Option<f64> {
         Level::CompletedP99Seconds => run.slowest(COMPLETED, |latency| latency.p99),
         Level::DeadlineMaxSeconds => run.slowest(DEADLINE_LATENCY, |latency| latency.max),
         Level::ExpiryP99Seconds => run.slowest(EXPIRY_LATENCY, |latency| latency.p99),
-        Level::JobsPerSecond => Some(run.jobs_per_second),
-        Level::TasksPerSecond => Some(run.tasks_per_second),
+        Level::JobsPerSecond => Some(run.throughput.jobs_per_second),
+        Level::TasksPerSecond => Some(run.throughput.tasks_per_second),
         Level::ControllerPeakMebibytes => {
             Some(run.process("frameworkcontroller")?.rss_peak_bytes as f64 / MEBIBYTE)
         }
@@ -68,7 +68,7 @@ fn measured(level: Level, scenario: &Scenario, run: &Run) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Requests;
+    use crate::report::{Requests, Throughput};
     use jiff::Timestamp;
 
     fn run(efficiency: Option<f64>, unreconciled: Option<i64>) -> Run {
@@ -81,8 +81,7 @@ mod tests {
             elapsed_seconds: 1.0,
             given_up: None,
             totals,
-            jobs_per_second: 1.0,
-            tasks_per_second: 1.0,
+            throughput: Throughput { jobs_per_second: 1.0, tasks_per_second: 1.0 },
             latencies,
             queue_age_seconds: None,
             queue: None,

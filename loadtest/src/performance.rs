@@ -20,7 +20,7 @@ const SPEED: &str = "Tasks/s";
 
 /// Times and rates depend on the machine: they are shown with their ratio to the first system.
 const COMPARED: [Column; 4] = [
-    (SPEED, |run| Some(run.tasks_per_second), short),
+    (SPEED, |run| Some(run.throughput.tasks_per_second), short),
     ("API server: processor time/Task", |run| each(run, "kube-apiserver"), time),
     ("first Task running, p99", |run| p99(run, RUNNING), time),
     ("completed, p99", |run| p99(run, COMPLETED), time),

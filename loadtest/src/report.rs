@@ -64,10 +64,9 @@ pub struct Run {
     pub given_up: Option<String>,
     /// The numbers of jobs, Tasks and Pods, and the outcomes.
     pub totals: Totals,
-    /// Jobs that ended each second, from the first creation to the last end.
-    pub jobs_per_second: f64,
-    /// Tasks that ended each second, from the first creation to the last end.
-    pub tasks_per_second: f64,
+    /// How fast jobs and Tasks ended.
+    #[serde(flatten)]
+    pub throughput: Throughput,
     /// How long each transition took, by the arrival of watch events.
     pub latencies: Vec<Latency>,
     /// The longest time that an event waited in the controller for the evaluation of its Framework.
@@ -106,6 +105,16 @@ pub struct Totals {
     /// The replicas of the controller that were killed, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kills: Vec<Kill>,
+}
+
+/// How fast jobs and Tasks ended, from the first creation to the last end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Throughput {
+    /// Jobs that ended each second.
+    pub jobs_per_second: f64,
+    /// Tasks that ended each second.
+    pub tasks_per_second: f64,
 }
 
 /// A replica of the controller that the load test killed.

@@ -19,14 +19,13 @@ use crate::follow::{SharedTracker, follow, lock};
 use crate::generator::{AT_ONCE, Generator};
 use crate::kills::{Killed, Kills, kill_in_turn};
 use crate::levels;
+use crate::metrics::{Metrics, Scrapes, counted_requests, growth, rows, scrape as scrape_server};
 use crate::namespace::Namespace;
 use crate::number::count;
 use crate::partial_status::Phase;
 use crate::phase_names::{JOBS, UNITS};
 use crate::process::Watched;
-
-use crate::metrics::{Metrics, Scrapes, counted_requests, growth, rows, scrape as scrape_server};
-use crate::report::{Bytes, Requests, Run, Totals, Used};
+use crate::report::{Bytes, Requests, Run, Throughput, Totals, Used};
 use crate::requests::Counted;
 use crate::sampler::{self, Sampler};
 use crate::scenario::{Queues, Scenario};
@@ -340,6 +339,8 @@ async fn compile(
         Some(allocated / scenario.tasks().max(1) as f64)
     };
     let turns = |share| later?.bound(earlier, "frameworkcontroller_turn_duration_seconds", share);
+    // The Tasks of ended jobs are known only when all jobs are over: jobs differ in size.
+    let ended = if given_up.is_none() { scenario.tasks() } else { 0 };
     let mut run = Run {
         system: setup.name.clone(),
         profile: setup.profile.clone(),
@@ -347,8 +348,10 @@ async fn compile(
         elapsed_seconds: elapsed,
         given_up,
         totals: totals(scenario, &tracker, settled.counted.as_ref()),
-        jobs_per_second: tracker.count(Phase::Completed) as f64 / elapsed,
-        tasks_per_second: 0.0,
+        throughput: Throughput {
+            jobs_per_second: tracker.count(Phase::Completed) as f64 / elapsed,
+            tasks_per_second: ended as f64 / elapsed,
+        },
         latencies,
         queue_age_seconds: sampler.queue_age(),
         queue: scenario.queue.as_ref().map(|queues| admission::judge(scenario, queues, &tracker, turns)),
@@ -368,9 +371,6 @@ async fn compile(
         levels: Vec::new(),
         series,
     };
-    // The Tasks of ended jobs are known only when all jobs are over: jobs differ in size.
-    let ended = if run.given_up.is_none() { scenario.tasks() } else { 0 };
-    run.tasks_per_second = ended as f64 / elapsed;
     run.levels = levels::judge(scenario, &run, setup.promises);
     Ok(run)
 }

@@ -193,8 +193,8 @@ fn print(run: &Run) {
         "{}: {}, {}, {}",
         run.system,
         time(run.elapsed_seconds),
-        rate(run.jobs_per_second, "job"),
-        rate(run.tasks_per_second, "Task")
+        rate(run.throughput.jobs_per_second, "job"),
+        rate(run.throughput.tasks_per_second, "Task")
     );
     if let Some(why) = &run.given_up {
         println!("given up: {why}");

@@ -97,8 +97,8 @@ fn cards(run: &Run) -> Html {
         ),
         card(
             "Tasks/s",
-            short(run.tasks_per_second),
-            format!("{}, {} in all", rate(run.jobs_per_second, "job"), time(run.elapsed_seconds)),
+            short(run.throughput.tasks_per_second),
+            format!("{}, {} in all", rate(run.throughput.jobs_per_second, "job"), time(run.elapsed_seconds)),
         ),
     ];
     if let Some(queue) = &run.queue {

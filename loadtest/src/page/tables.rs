@@ -87,8 +87,8 @@ fn totals(run: &Run) -> Html {
     rows.extend(
         totals.outcomes.iter().map(|(outcome, jobs)| (format!("jobs that are {outcome}"), whole(*jobs))),
     );
-    rows.push(("jobs/s".into(), short(run.jobs_per_second)));
-    rows.push(("Tasks/s".into(), short(run.tasks_per_second)));
+    rows.push(("jobs/s".into(), short(run.throughput.jobs_per_second)));
+    rows.push(("Tasks/s".into(), short(run.throughput.tasks_per_second)));
     if let Some(queue) = &run.queue {
         rows.push(("released units".into(), whole(queue.releases)));
         rows.push(("releases/s".into(), short(queue.releases_per_second)));

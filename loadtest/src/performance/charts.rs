@@ -21,7 +21,7 @@ const ABOVE: f64 = 70.0;
 /// A figure of a run: its name, and how many of its unit.
 type Figure = (&'static str, fn(&Run) -> Option<f64>);
 
-const RATE: Figure = ("Tasks/s", |run| Some(run.tasks_per_second));
+const RATE: Figure = ("Tasks/s", |run| Some(run.throughput.tasks_per_second));
 const ALLOCATED: Figure =
     ("API server: MB allocated/Task", |run| Some(run.bytes.api_server_allocated_per_task? / 1e6));
 const PROCESSOR: Figure =

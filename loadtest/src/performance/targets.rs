@@ -87,7 +87,7 @@ fn rows(reports: &[Report]) -> Vec<Row> {
         rows.extend(fewer.map(|fewer| least("allocated, the original's over ours", &runs, bound, fewer)));
     }
     for name in COMPARED {
-        let rate = |system| Some(run(name, system)?.tasks_per_second * bytes(name, system)?);
+        let rate = |system| Some(run(name, system)?.throughput.tasks_per_second * bytes(name, system)?);
         let over = rate(DROP_IN).zip(rate(JOB)).map(|(ours, jobs)| ours / jobs);
         let runs = format!("`{name}`");
         rows.extend(over.map(|over| least("rate over bytes", &runs, LEAST_RATE, over)));

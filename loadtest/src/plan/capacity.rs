@@ -74,10 +74,10 @@ fn planned(sources: &[Source]) -> String {
 /// A remark if no run was as fast as the demand.
 fn unshown(demand: &Demand, sources: &[Source]) -> String {
     match fastest(sources) {
-        Some(fastest) if demand.tasks_per_second() > fastest.run.tasks_per_second => format!(
+        Some(fastest) if demand.tasks_per_second() > fastest.run.throughput.tasks_per_second => format!(
             " No run was as fast: {} did {} on {}.",
             fastest.name(),
-            rate(fastest.run.tasks_per_second, "Task"),
+            rate(fastest.run.throughput.tasks_per_second, "Task"),
             fastest.machine()
         ),
         _ => String::new(),

@@ -110,7 +110,7 @@ fn flow(
 
 /// A figure from one run, in proportion to the rate of Tasks.
 fn passing(demand: &Demand, source: Source, name: String, value: String) -> Result<Estimate> {
-    let (asked, measured) = (demand.tasks_per_second(), source.run.tasks_per_second);
+    let (asked, measured) = (demand.tasks_per_second(), source.run.throughput.tasks_per_second);
     let mut distance = distance(&name, &source.name(), asked, measured, "Tasks/s")?;
     if let Some(size) = other_size(&name, source, demand)? {
         distance += &format!(", {size}");
@@ -193,11 +193,12 @@ pub fn remarks(demand: &Demand, sources: &[Source]) -> Vec<String> {
     let mut all = Vec::new();
     if let Some(fastest) = fastest(sources) {
         let asked = demand.tasks_per_second();
-        let beyond = if asked > fastest.run.tasks_per_second { ", which no run has shown" } else { "" };
+        let beyond =
+            if asked > fastest.run.throughput.tasks_per_second { ", which no run has shown" } else { "" };
         all.push(format!(
             "The fastest run, {}, did {} on {}; {} are asked for{beyond}.",
             fastest.name(),
-            rate(fastest.run.tasks_per_second, "Task"),
+            rate(fastest.run.throughput.tasks_per_second, "Task"),
             fastest.machine(),
             short(asked),
         ));

@@ -81,14 +81,14 @@ impl Source<'_> {
     fn distance(&self, demand: &Demand) -> (f64, f64) {
         (
             self.other_size(demand).ln().abs(),
-            (demand.tasks_per_second() / self.run.tasks_per_second).ln().abs(),
+            (demand.tasks_per_second() / self.run.throughput.tasks_per_second).ln().abs(),
         )
     }
 }
 
 /// The run of the fastest Tasks.
 pub fn fastest<'a>(sources: &[Source<'a>]) -> Option<Source<'a>> {
-    let speed = |source: &Source| source.run.tasks_per_second;
+    let speed = |source: &Source| source.run.throughput.tasks_per_second;
     sources.iter().copied().max_by(|one, two| speed(one).total_cmp(&speed(two)))
 }
 
@@ -100,7 +100,7 @@ pub fn most_similar<'a, T>(
 ) -> Option<(Source<'a>, T)> {
     let mut able: Vec<(Source, T)> = sources
         .iter()
-        .filter(|source| source.is_plain() && source.run.tasks_per_second > 0.0)
+        .filter(|source| source.is_plain() && source.run.throughput.tasks_per_second > 0.0)
         .filter_map(|source| Some((*source, known(source.run)?)))
         .collect();
     able.sort_by(|(one, _), (two, _)| {

@@ -214,7 +214,7 @@ fn the_capacity_page_plans_side_by_side_and_says_what_is_too_far() {
     let mut report = sample::report();
     report.runs[0].totals.peak_tasks = Some(12_000);
     let mut faster = report.clone();
-    faster.runs[0].tasks_per_second *= 2.0;
+    faster.runs[0].throughput.tasks_per_second *= 2.0;
     report.runs[0].profile = "drop-in defaults, kubeClientQps 5000".into();
     let text = generated(&[report, faster]);
     assert!(text.starts_with("## Status writes\n| scenario | status writes/job |\n"), "{text}");

@@ -89,7 +89,7 @@ fn a_level_that_is_missed_and_a_run_that_is_given_up_are_regressions() {
     assert_eq!(changed(&missed, Significance::Worse), ["level writeEfficiency"]);
     let given_up = after(|report| {
         report.runs[0].given_up = Some("nothing moved".into());
-        report.runs[0].tasks_per_second = 1.0;
+        report.runs[0].throughput.tasks_per_second = 1.0;
     });
     assert_eq!(changed(&given_up, Significance::Worse), ["the run"]);
     assert!(given_up.notes.iter().any(|note| note.contains("are not compared")));
@@ -99,7 +99,7 @@ fn a_level_that_is_missed_and_a_run_that_is_given_up_are_regressions() {
 fn between_different_machines_times_are_not_judged() {
     let elsewhere = |report: &mut Report| {
         report.machine.processors = 64;
-        report.runs[0].tasks_per_second /= 9.0;
+        report.runs[0].throughput.tasks_per_second /= 9.0;
         report.runs[0].latencies[0].p50 *= 9.0;
     };
     let slower = after(elsewhere);

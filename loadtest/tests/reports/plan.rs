@@ -101,7 +101,7 @@ fn a_scenario_that_runs_no_task_is_neither_fastest_nor_planned_with() {
     let mut expiring = sample::report();
     expiring.scenario.name = "ttl-wave".into();
     expiring.scenario.groups[0].expire_at_seconds = Some(20);
-    expiring.runs[0].tasks_per_second *= 100.0;
+    expiring.runs[0].throughput.tasks_per_second *= 100.0;
     expiring.runs[0].totals.pods = 0;
     // Without an audit log no Pods are counted of any run.
     expiring.runs[0].requests.source = "none".into();

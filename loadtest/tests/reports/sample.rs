@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use framework_loadtest::report::{
     Bytes, Latency, Level, Machine, Process, Queue, Replica, Report, RequestRow, Requests, Run, SCHEMA,
-    Series, Totals, Used,
+    Series, Throughput, Totals, Used,
 };
 use framework_loadtest::scenario::Scenario;
 
@@ -108,8 +108,10 @@ pub fn run(system: &str, profile: &str, factor: f64) -> Run {
             outcomes: BTreeMap::from([("Succeeded".into(), 200)]),
             kills: Vec::new(),
         },
-        jobs_per_second: 200.0 / 30.0 / factor,
-        tasks_per_second: 4000.0 / 30.0 / factor,
+        throughput: Throughput {
+            jobs_per_second: 200.0 / 30.0 / factor,
+            tasks_per_second: 4000.0 / 30.0 / factor,
+        },
         latencies: vec![
             Latency { transition: "creation → first Task running".into(), ..latency(factor) },
             Latency { transition: "creation → completed".into(), ..latency(2.0 * factor) },

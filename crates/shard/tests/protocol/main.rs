@@ -5,6 +5,7 @@
 
 mod epochs;
 mod explore;
+mod faults;
 mod network;
 mod replica;
 mod rules;
@@ -42,12 +43,12 @@ fn lead(mut world: World) -> Result<World, String> {
     }
     world.run(45_000)?;
     for change in 0..14 {
-        if world.mixed {
+        if world.faults.mixed {
             let seconds = 5 << world.dice(3);
             world.policy = lease_of(seconds);
         }
         disturb(&mut world, change);
-        if world.deletes_maps && world.dice(3) == 0 {
+        if world.faults.deletes_maps && world.dice(3) == 0 {
             world.delete_map();
             // Usually long enough for another one.
             world.run(world.time + 40_000)?;
@@ -80,7 +81,7 @@ fn disturb(world: &mut World, change: u64) {
             let long = i64::from(world.dice(30)) * 1000;
             world.freeze(one, long);
         }
-        7 if world.strangers => {
+        7 if world.faults.strangers => {
             let pod = (world.dice(2) == 0).then_some("pod of a stranger");
             world.take_by_hand(&name, pod);
         }
@@ -88,7 +89,7 @@ fn disturb(world: &mut World, change: u64) {
         8 => world.delete_lease(&name),
         9 | 10 => world.set_clock(one),
         11 if world.dice(3) == 0 => world.delete_map(),
-        11 if world.mixed => world.set_duration_by_hand(&name, Duration::from_secs(1)),
+        11 if world.faults.mixed => world.set_duration_by_hand(&name, Duration::from_secs(1)),
         12 => {
             let long = i64::from(world.dice(80)) * 1000;
             world.cut(one, 0, long);
@@ -108,7 +109,7 @@ fn a_slot_has_one_owner_in_every_history_and_all_have_one_at_the_end() {
     let mut writes = 0;
     for seed in 0..150 {
         match history(seed, Defects::NONE) {
-            Ok(world) => writes += world.puts,
+            Ok(world) => writes += world.counts.puts,
             Err(claim) => panic!("seed {seed}: {claim}"),
         }
     }
@@ -119,7 +120,7 @@ fn a_slot_has_one_owner_in_every_history_and_all_have_one_at_the_end() {
 fn a_slot_has_one_owner_though_strangers_write_leases() {
     for seed in 0..100 {
         let mut world = World::new(seed, policy(Defects::NONE), 4);
-        world.strangers = true;
+        world.faults.strangers = true;
         if let Err(claim) = lead(world) {
             panic!("seed {seed}: {claim}");
         }
@@ -132,9 +133,9 @@ fn a_slot_has_one_owner_though_a_proxy_sends_writes_twice() {
     let mut repeated = 0;
     for seed in 0..100 {
         let mut world = World::new(seed, policy(Defects::NONE), 4);
-        world.repeats = true;
+        world.faults.repeats = true;
         match lead(world) {
-            Ok(world) => repeated += world.repeated,
+            Ok(world) => repeated += world.counts.repeated,
             Err(claim) => panic!("seed {seed}: {claim}"),
         }
     }
@@ -146,7 +147,7 @@ fn no_member_goes_back_to_a_lower_epoch_though_maps_are_deleted() {
     let mut behind = 0;
     for seed in 0..60 {
         let mut world = World::new(seed, policy(Defects::NONE), 4);
-        world.deletes_maps = true;
+        world.faults.deletes_maps = true;
         match lead(world) {
             Ok(world) => behind += world.epochs.behind,
             Err(claim) => panic!("seed {seed}: {claim}"),
@@ -161,7 +162,7 @@ fn replicas_with_leases_of_different_durations_are_as_safe() {
     let mut falls = 0;
     for seed in 0..150 {
         let mut world = World::new(seed, lease_of(20), 4);
-        world.mixed = true;
+        world.faults.mixed = true;
         match lead(world) {
             Ok(world) => falls += u64::from(world.store.map.is_some_and(|(_, map)| map.duration < LONGEST)),
             Err(claim) => panic!("seed {seed}: {claim}"),

@@ -18,7 +18,7 @@ pub fn unanswered(event: Event) -> Option<Event> {
 impl World {
     /// A request is answered, is lost, or is applied and its reply is lost, perhaps long after its time-out.
     pub fn send(&mut self, number: u64, effect: Effect, quick: i64) {
-        let fate = if self.calm { 9 } else { self.random.u8(..12) };
+        let fate = if self.faults.calm { 9 } else { self.random.u8(..12) };
         let unknown = match &effect {
             Effect::WriteLease { ticket, .. } => {
                 Event::LeaseWritten { ticket: *ticket, outcome: Outcome::Unknown }
@@ -28,8 +28,8 @@ impl World {
             _ => Event::Tick,
         };
         let lost = match effect {
-            Effect::PutMap { .. } => self.puts_are_lost || self.stuck == Some(number),
-            Effect::ReadMap => self.map_is_silent,
+            Effect::PutMap { .. } => self.faults.puts_are_lost || self.faults.stuck == Some(number),
+            Effect::ReadMap => self.faults.map_is_silent,
             _ => false,
         };
         let lost = lost || self.is_cut(number);
@@ -63,10 +63,10 @@ impl World {
     /// How long after a write a proxy sends it again, with the same precondition; `None`: it does not.
     fn repetition(&mut self, effect: &Effect) -> Option<i64> {
         let is_write = matches!(effect, Effect::WriteLease { .. } | Effect::PutMap { .. });
-        if !self.repeats || self.calm || !is_write || self.random.u8(..3) > 0 {
+        if !self.faults.repeats || self.faults.calm || !is_write || self.random.u8(..3) > 0 {
             return None;
         }
-        self.repeated += 1;
+        self.counts.repeated += 1;
         Some(self.random.i64(1..2 * SECOND))
     }
 
@@ -76,13 +76,13 @@ impl World {
             Effect::WriteLease { name, base, record, ticket } => {
                 let version = self.store.write_lease(&name, base, record);
                 version.iter().for_each(|_| self.show_lease(&name));
-                let heard = version.filter(|_| self.conflicts != Some(number));
+                let heard = version.filter(|_| self.faults.conflicts != Some(number));
                 Event::LeaseWritten { ticket, outcome: outcome(heard) }
             }
             Effect::PutMap { base, map, ticket } => {
                 let version = self.store.put_map(base, map);
                 if version.is_some() {
-                    self.puts += 1;
+                    self.counts.puts += 1;
                     if let (None, Some((_, map))) = (base, &self.store.map) {
                         self.epochs.made(number, ticket, map);
                     }
@@ -107,7 +107,7 @@ impl World {
     }
 
     pub fn show_map(&mut self) {
-        if self.map_is_silent {
+        if self.faults.map_is_silent {
             return;
         }
         let event = Event::MapSeen(self.store.map());
@@ -126,10 +126,10 @@ impl World {
     /// A watch shows a change: soon, late, twice, or never.
     fn show(&mut self, event: &Event) {
         for number in self.replicas.keys().copied().collect::<Vec<_>>() {
-            let fate = if self.calm { 9 } else { self.random.u8(..12) };
+            let fate = if self.faults.calm { 9 } else { self.random.u8(..12) };
             let lag = self.random.i64(1..200);
             match fate {
-                _ if self.conflicts == Some(number) => {}
+                _ if self.faults.conflicts == Some(number) => {}
                 0 => {}
                 1 => {
                     let late = self.random.i64(0..20 * SECOND);

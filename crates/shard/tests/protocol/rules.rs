@@ -16,7 +16,7 @@ const SLOT: Slot = Slot(0);
 /// A world without faults in which these replicas have settled.
 fn settled(names: &[&str]) -> World {
     let mut world = World::new(7, policy(Defects::NONE), 4);
-    world.calm = true;
+    world.faults.calm = true;
     for name in names {
         world.join(name, &format!("pod of {name}"));
     }
@@ -60,7 +60,7 @@ fn number(world: &World, one: &Incarnation) -> u64 {
 #[test]
 fn a_lone_replica_writes_the_map_before_it_acts() {
     let mut world = World::new(7, policy(Defects::NONE), 4);
-    world.calm = true;
+    world.faults.calm = true;
     world.join("a", "pod");
     let waited = until(&mut world, 60, |world| !world.acting(SLOT).is_empty());
     assert_eq!(world.acting(SLOT), [&owner(&world)]);
@@ -122,11 +122,11 @@ fn a_program_that_has_seen_no_map_makes_one_by_its_wall_clock() {
 #[test]
 fn a_granted_slot_is_acted_for_once_it_was_listed() {
     let mut world = World::new(7, policy(Defects::NONE), 4);
-    world.calm = true;
+    world.faults.calm = true;
     world.join("a", "pod");
-    world.lists_hang = true;
+    world.faults.lists_hang = true;
     run(&mut world, 60);
-    assert!(world.lists == 1 && entry(&world).owner.is_some());
+    assert!(world.counts.lists == 1 && entry(&world).owner.is_some());
     assert!(world.acting(SLOT).is_empty());
 }
 
@@ -143,14 +143,14 @@ fn a_member_that_hears_nothing_stops_by_its_own_deadline() {
 fn a_member_that_hears_nothing_of_the_map_stops_though_it_renews() {
     let mut world = settled(&["a"]);
     let before = world.store.leases["a"].1.renewals;
-    world.map_is_silent = true;
+    world.faults.map_is_silent = true;
     // The last read that was answered may have been sent a duration ago.
     let waited = until(&mut world, 30, |world| world.acting(SLOT).is_empty());
     assert!((5..18).contains(&waited), "{waited} s");
     run(&mut world, 20);
     assert!(world.acting(SLOT).is_empty());
     assert!(world.store.leases["a"].1.renewals > before + 8);
-    world.map_is_silent = false;
+    world.faults.map_is_silent = false;
     until(&mut world, 6, |world| !world.acting(SLOT).is_empty());
 }
 
@@ -170,12 +170,12 @@ fn the_slots_of_a_member_that_is_cut_off_are_seized_when_it_has_stopped() {
 #[test]
 fn a_lapse_that_ends_loses_nothing() {
     let mut world = settled(&["a"]);
-    let (before, lists) = (entry(&world).clone(), world.lists);
+    let (before, lists) = (entry(&world).clone(), world.counts.lists);
     cut(&mut world, 3600);
     run(&mut world, 3599);
     assert!(world.acting(SLOT).is_empty());
     run(&mut world, 10);
-    assert_eq!((world.acting(SLOT).len(), entry(&world), world.lists), (1, &before, lists));
+    assert_eq!((world.acting(SLOT).len(), entry(&world), world.counts.lists), (1, &before, lists));
 }
 
 #[test]
@@ -197,10 +197,10 @@ fn a_hand_over_of_unknown_outcome_is_not_taken_back() {
     until(&mut world, 20, asked);
     let moving: Vec<_> = world.store.map.as_ref().unwrap().1.slots.clone().into_iter().collect();
     let moving: Vec<_> = moving.into_iter().filter(|(_, one)| one.next.is_some()).collect();
-    world.puts_are_lost = true;
+    world.faults.puts_are_lost = true;
     run(&mut world, 120);
     assert!(moving.iter().all(|(slot, _)| world.acting(*slot).is_empty()), "given up, and not taken back");
-    world.puts_are_lost = false;
+    world.faults.puts_are_lost = false;
     run(&mut world, 20);
     world.is_settled().unwrap();
     for (slot, asked) in moving {
@@ -220,21 +220,21 @@ fn a_slot_that_is_kept_after_its_release_is_listed_again() {
     };
     until(&mut world, 20, |world| !moving(world).is_empty());
     let released = moving(&world);
-    world.puts_are_lost = true;
+    world.faults.puts_are_lost = true;
     until(&mut world, 20, |world| released.iter().all(|slot| world.acting(*slot).is_empty()));
-    let (lists, (version, mut map)) = (world.lists, world.store.map.clone().unwrap());
+    let (lists, (version, mut map)) = (world.counts.lists, world.store.map.clone().unwrap());
     released.iter().for_each(|slot| map.propose(*slot, None));
     world.store.put_map(Some(version), map).unwrap();
     world.calm_down();
     until(&mut world, 20, |world| released.iter().all(|slot| world.acting(*slot) == [&a]));
-    assert!(world.lists > lists);
+    assert!(world.counts.lists > lists);
 }
 
 #[test]
 fn a_drain_that_does_not_end_is_handed_over_unsettled() {
     let mut world = settled(&["a", "b"]);
     let old = owner(&world);
-    world.drains_hang = true;
+    world.faults.drains_hang = true;
     world.stop(number(&world, &old));
     assert!(until(&mut world, 40, |world| owner(world) != old) >= 25);
     assert!(entry(&world).unsettled);
@@ -245,7 +245,7 @@ fn a_drain_that_does_not_end_is_handed_over_unsettled() {
 fn the_late_end_of_an_earlier_drain_hands_nothing_over() {
     let mut world = settled(&["a", "b"]);
     let old = owner(&world);
-    world.drains_hang = true;
+    world.faults.drains_hang = true;
     world.stop(number(&world, &old));
     run(&mut world, 1);
     let earlier = Event::Drained { slots: Slots::ALL, since: Duration::ZERO };
@@ -322,7 +322,7 @@ fn the_slots_of_a_life_whose_lease_a_stranger_takes_are_seized() {
 #[test]
 fn a_proposal_stands_when_the_leader_dies_before_the_hand_over() {
     let mut world = settled(&["a", "b"]);
-    world.drains_hang = true;
+    world.faults.drains_hang = true;
     world.join("c", "pod of c");
     let asked = |world: &World| -> Vec<(Slot, Option<Incarnation>)> {
         let map = &world.store.map.as_ref().unwrap().1;
@@ -352,7 +352,7 @@ fn a_proposal_stands_when_the_leader_dies_before_the_hand_over() {
 #[test]
 fn the_lease_of_a_member_that_keeps_another_one_waiting_is_emptied() {
     let mut world = settled(&["a", "b"]);
-    world.drains_hang = true;
+    world.faults.drains_hang = true;
     world.join("c", "pod of c");
     let asked = |world: &World| {
         let map = &world.store.map.as_ref().unwrap().1;
@@ -364,7 +364,7 @@ fn the_lease_of_a_member_that_keeps_another_one_waiting_is_emptied() {
     let (old, next) = (owner.unwrap(), next.unwrap());
     let leader = world.store.leases["frameworkcontroller-leader"].1.holder.clone().unwrap();
     assert_ne!(old, leader);
-    world.stuck = Some(number(&world, &old));
+    world.faults.stuck = Some(number(&world, &old));
     let record = |world: &World| world.store.leases[old.lease()].1.clone();
     let renewals = record(&world).renewals;
     run(&mut world, 55);
@@ -419,7 +419,7 @@ fn slots_of_the_dead_get_an_owner_while_the_leader_drains() {
     let mut world = settled(&["a", "b", "c"]);
     let (_, leads) = world.store.leases["frameworkcontroller-leader"].clone();
     let leader = leads.holder.unwrap();
-    world.drains_hang = true;
+    world.faults.drains_hang = true;
     world.stop(number(&world, &leader));
     run(&mut world, 1);
     let dead = world.replicas.values().map(|one| one.me.clone()).find(|one| *one != leader).unwrap();
@@ -464,9 +464,9 @@ fn a_claim_that_was_applied_and_refused_is_not_made_again() {
     let mut world = settled(&["a"]);
     let joined = world.join("b", "pod of b");
     let life = world.replicas[&joined].me.clone();
-    world.conflicts = Some(joined);
+    world.faults.conflicts = Some(joined);
     until(&mut world, 5, |world| world.store.leases.contains_key("b"));
-    world.conflicts = None;
+    world.faults.conflicts = None;
     run(&mut world, 60);
     world.is_settled().unwrap();
     let (_, lease) = &world.store.leases["b"];
@@ -483,7 +483,7 @@ fn duration(world: &World) -> u64 {
 /// A world in which one replica with a Lease of 60 s is replaced by two with a Lease of 10 s.
 fn after_long_leases() -> World {
     let mut world = World::new(7, lease_of(60), 4);
-    world.calm = true;
+    world.faults.calm = true;
     let long = world.join("long", "its pod");
     run(&mut world, 60);
     world.policy = policy(Defects::NONE);

@@ -12,6 +12,7 @@ use framework_shard::lease::{LeaseRecord, UNKNOWN};
 use framework_shard::{Incarnation, Policy};
 
 use crate::epochs::Epochs;
+use crate::faults::Faults;
 use crate::network::unanswered;
 use crate::replica::{Clocks, Replica};
 use crate::store::Store;
@@ -33,37 +34,23 @@ pub enum Item {
     Heal,
 }
 
-pub struct World {
-    pub time: i64,
-    pub store: Store,
-    pub replicas: BTreeMap<u64, Replica>,
-    pub calm: bool,
-    /// Replicas that join have Leases of different durations.
-    pub mixed: bool,
-    /// Clients that are no replicas take Leases, which users empty otherwise.
-    pub strangers: bool,
-    /// A proxy sends some writes twice.
-    pub repeats: bool,
-    /// This replica hears of a conflict when it has written a Lease, and no watch shows it anything.
-    pub conflicts: Option<u64>,
-    /// The map is deleted often, and the epochs by which members act are checked.
-    pub deletes_maps: bool,
-    /// No write of the map arrives.
-    pub puts_are_lost: bool,
-    /// No write of the map by this replica arrives, so it hands nothing over.
-    pub stuck: Option<u64>,
-    /// No listing ends.
-    pub lists_hang: bool,
-    /// No drain ends.
-    pub drains_hang: bool,
-    /// No read of the map is answered, and no watch shows it.
-    pub map_is_silent: bool,
+/// How often something happened.
+#[derive(Default)]
+pub struct Counts {
     /// Writes of the map that were applied.
     pub puts: u64,
     /// Writes that were sent twice.
     pub repeated: u64,
     /// Listings that were asked for.
     pub lists: u64,
+}
+
+pub struct World {
+    pub time: i64,
+    pub store: Store,
+    pub replicas: BTreeMap<u64, Replica>,
+    pub faults: Faults,
+    pub counts: Counts,
     pub epochs: Epochs,
     pub random: fastrand::Rng,
     /// That of replicas which join.
@@ -83,20 +70,8 @@ impl World {
             time: 0,
             store: Store::default(),
             replicas: BTreeMap::new(),
-            calm: false,
-            mixed: false,
-            strangers: false,
-            repeats: false,
-            conflicts: None,
-            deletes_maps: false,
-            puts_are_lost: false,
-            stuck: None,
-            lists_hang: false,
-            drains_hang: false,
-            map_is_silent: false,
-            puts: 0,
-            repeated: 0,
-            lists: 0,
+            faults: Faults::default(),
+            counts: Counts::default(),
             epochs: Epochs::default(),
             random: fastrand::Rng::with_seed(seed),
             policy,
@@ -295,13 +270,13 @@ impl World {
         let quick = self.random.i64(1..300);
         match effect {
             Effect::List(slots) => {
-                self.lists += 1;
-                if self.lists_hang {
+                self.counts.lists += 1;
+                if self.faults.lists_hang {
                     return;
                 }
                 self.later(number, quick * 3, Item::Tell(Event::Listed(slots)));
             }
-            Effect::Drain { .. } if self.drains_hang => {}
+            Effect::Drain { .. } if self.faults.drains_hang => {}
             Effect::Drain { slots, since } => self.later(number, quick, Item::Drained(slots, since)),
             Effect::Rejoin | Effect::Exit => {
                 let Some(replica) = self.replicas.remove(&number) else { return };
@@ -333,7 +308,7 @@ impl World {
 
     /// No faults from now on; all watches are opened again.
     pub fn calm_down(&mut self) {
-        self.calm = true;
+        self.faults.calm = true;
         self.cut.clear();
         for number in self.replicas.keys().copied().collect::<Vec<_>>() {
             self.open_watches(number);
@@ -364,7 +339,7 @@ impl World {
                 return Err(format!("{me} creates for slot {slot} at {time}, one of {who} may land"));
             }
         }
-        if self.deletes_maps { self.check_epochs() } else { Ok(()) }
+        if self.faults.deletes_maps { self.check_epochs() } else { Ok(()) }
     }
 
     fn check_epochs(&mut self) -> Result<(), String> {

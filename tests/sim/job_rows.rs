@@ -18,7 +18,7 @@ use std::sync::Arc;
 use fastrand::Rng;
 use framework_api::queue::{CONSUMER_LABEL, QUEUE_NAME_LABEL, RESUMED_BY_ANNOTATION};
 use framework_core::Defect;
-use framework_sim::{Change, History, Meta, Object, Options, Rates, SimCluster, User};
+use framework_sim::{Change, History, Meta, Object, Options, Rates, SimCluster, User, WatchRates};
 use serde_json::{Value, json};
 
 use crate::simulation::controller::{Controller, Setup};
@@ -206,7 +206,9 @@ fn live(seed: u64, off: Option<Defect>) -> Result<usize, String> {
     let mut rng = Rng::with_seed(seed);
     // No promise holds for Pods that the controller is not shown. A watch that hangs shows none, so requests
     // that land late break off instead.
-    let shown = Rates { watch_freeze: 0.0, watch_behind: 0.0, hang: 0.0, ..Rates::rough() };
+    let all = Rates::rough();
+    let watch = WatchRates { freeze: 0.0, behind: 0.0, ..all.watch };
+    let shown = Rates { watch, hang: 0.0, ..all };
     let rough = Rates { break_off: 0.005, ..shown };
     let rates = if rng.bool() { rough } else { Rates::calm() };
     let mut options = Options { rates, keep_trace: false, ..calm() };

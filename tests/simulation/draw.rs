@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use fastrand::Rng;
-use framework_sim::{Behaviour, Options, Rates};
+use framework_sim::{Behaviour, Options, Rates, WatchRates};
 use jiff::SignedDuration;
 
 use super::controller::Setup;
@@ -81,9 +81,12 @@ fn rates(rng: &mut Rng) -> Rates {
         timeout: rate(rough.timeout),
         gone: rate(rough.gone),
         quota: rate(rough.quota),
-        watch_behind: rate(rough.watch_behind),
-        watch_close: rate(rough.watch_close),
-        watch_freeze: rate(rough.watch_freeze),
+        watch: WatchRates {
+            behind: rate(rough.watch.behind),
+            close: rate(rough.watch.close),
+            freeze: rate(rough.watch.freeze),
+            ..rough.watch
+        },
         ..rough
     };
     if rng.u8(..8) == 0 { Rates::calm() } else { rates }

@@ -161,16 +161,16 @@ impl Faults {
 
     /// Decides the lag and the faults of a watch.
     pub(crate) fn watch_plan(&mut self) -> WatchPlan {
-        let rates = self.rates.clone();
+        let rates = self.rates.watch.clone();
         let second = |from: u64, to: u64| ms(from * 1000, to * 1000);
-        let mut plan = WatchPlan { lag: self.draw(&rates.watch_lag), ..WatchPlan::default() };
-        if self.chance(rates.watch_behind) {
+        let mut plan = WatchPlan { lag: self.draw(&rates.lag), ..WatchPlan::default() };
+        if self.chance(rates.behind) {
             plan.lag = self.draw(&second(1, 10));
         }
-        if self.chance(rates.watch_freeze) {
+        if self.chance(rates.freeze) {
             plan.freeze = Some((self.draw(&second(0, 60)), self.draw(&second(1, 30))));
         }
-        if self.chance(rates.watch_close) {
+        if self.chance(rates.close) {
             let ending =
                 *self.rng.choice(&[Ending::Clean, Ending::Broken, Ending::Gone]).unwrap_or(&Ending::Clean);
             plan.close = Some((self.draw(&ms(0, 60_000)), ending));

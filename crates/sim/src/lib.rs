@@ -85,7 +85,7 @@ pub use faults::{Cut, Faults};
 pub use history::{Cause, Change, Exchange, History, Verb};
 pub use kind::{FRAMEWORK_GROUP, Kind, KindId, Registry};
 pub use object::{FOREGROUND, Meta, ORPHAN, Object};
-pub use rates::Rates;
+pub use rates::{Rates, WatchRates};
 pub use refusal::Refusal;
 pub use trace::Entry;
 pub use user::{NAMESPACE, User};

@@ -10,8 +10,6 @@ use crate::duration::ms;
 pub struct Rates {
     /// Time a request takes to the server, and a reply to the client.
     pub latency: RangeInclusive<Duration>,
-    /// How far a watch lags behind the store; drawn once for each watch.
-    pub watch_lag: RangeInclusive<Duration>,
     /// How old a state is that is read with resourceVersion 0.
     pub staleness: RangeInclusive<Duration>,
     /// [`crate::Fault::RefuseConnection`].
@@ -38,12 +36,21 @@ pub struct Rates {
     pub gone: f64,
     /// [`crate::Fault::Quota`], of a POST of a Pod.
     pub quota: f64,
-    /// Per watch: it lags by one to ten seconds.
-    pub watch_behind: f64,
-    /// Per watch: it ends within a minute.
-    pub watch_close: f64,
-    /// Per watch: it stands still for up to half a minute at some time within its first minute.
-    pub watch_freeze: f64,
+    /// The delays and faults of watches.
+    pub watch: WatchRates,
+}
+
+/// How far each watch lags behind the store, and how often it fails, as a probability per watch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WatchRates {
+    /// How far it lags behind the store.
+    pub lag: RangeInclusive<Duration>,
+    /// It lags by one to ten seconds.
+    pub behind: f64,
+    /// It ends within a minute.
+    pub close: f64,
+    /// It stands still for up to half a minute at some time within its first minute.
+    pub freeze: f64,
 }
 
 impl Rates {
@@ -52,7 +59,6 @@ impl Rates {
     pub fn none() -> Self {
         Self {
             latency: ms(0, 0),
-            watch_lag: ms(0, 0),
             staleness: ms(0, 0),
             refuse_connection: 0.0,
             lose_reply: 0.0,
@@ -66,16 +72,15 @@ impl Rates {
             timeout: 0.0,
             gone: 0.0,
             quota: 0.0,
-            watch_behind: 0.0,
-            watch_close: 0.0,
-            watch_freeze: 0.0,
+            watch: WatchRates { lag: ms(0, 0), behind: 0.0, close: 0.0, freeze: 0.0 },
         }
     }
 
     /// No faults; requests and watches take a few milliseconds.
     #[must_use]
     pub fn calm() -> Self {
-        Self { latency: ms(1, 8), watch_lag: ms(1, 8), ..Self::none() }
+        let none = Self::none();
+        Self { latency: ms(1, 8), watch: WatchRates { lag: ms(1, 8), ..none.watch }, ..none }
     }
 
     /// All faults, each now and then.
@@ -83,7 +88,6 @@ impl Rates {
     pub fn rough() -> Self {
         Self {
             latency: ms(0, 80),
-            watch_lag: ms(0, 80),
             staleness: ms(0, 3_000),
             refuse_connection: 0.02,
             lose_reply: 0.02,
@@ -95,9 +99,7 @@ impl Rates {
             timeout: 0.01,
             gone: 0.05,
             quota: 0.01,
-            watch_behind: 0.2,
-            watch_close: 0.5,
-            watch_freeze: 0.2,
+            watch: WatchRates { lag: ms(0, 80), behind: 0.2, close: 0.5, freeze: 0.2 },
             ..Self::none()
         }
     }

@@ -175,13 +175,6 @@ impl History {
         history
     }
 
-    /// The status that a Framework of that name had just before a version.
-    pub fn status_before(&self, framework: &str, version: u64) -> Option<&FrameworkStatus> {
-        let named = |seen: &&(u64, Framework)| seen.1.metadata.name.as_deref() == Some(framework);
-        let (_, seen) = self.frameworks.iter().rev().filter(named).find(|(at, _)| *at < version)?;
-        seen.status.as_ref()
-    }
-
     /// Every status that was written, with its version, oldest first.
     pub fn statuses(&self) -> impl Iterator<Item = (u64, &str, &FrameworkStatus)> {
         self.frameworks.iter().filter_map(|(version, framework)| {

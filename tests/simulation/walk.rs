@@ -5,12 +5,12 @@
 use fastrand::Rng;
 use framework_api::config::CompressionCodec;
 use framework_core::Policy;
-use framework_sim::{History, SimCluster, User};
+use framework_sim::{History, SimCluster, User, check};
 
 use super::controller::{AFTERMATH, Controller, Setup, TRANSIT};
 use super::draw::{Conditions, limited, random_framework};
 use super::manifest::Deeds;
-use super::{SECOND, endgame, history, mischief, pass, simulate};
+use super::{SECOND, endgame, mischief, pass, simulate};
 
 pub mod queues;
 pub mod replicas;
@@ -102,7 +102,7 @@ impl Stage {
         let history = self.cluster.history();
         let found = endgame::judge(&history, &history, ended, &self.conditions);
         let logged = self.conditions.setup.log.lines();
-        let found = found.or_else(|| Some((history::judge(&history, &logged).err()?, None)));
+        let found = found.or_else(|| Some((check::snapshots::check(&history, &logged).err()?, None)));
         Walked {
             broken: found.map(|(what, rv)| Broken { what, tail: self.tail(&history, rv) }),
             digest: self.cluster.digest(),

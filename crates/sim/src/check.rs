@@ -23,6 +23,7 @@ pub mod owners;
 pub mod queue;
 pub mod quiescence;
 pub mod record;
+pub mod snapshots;
 pub mod status;
 
 #[cfg(test)]

@@ -434,7 +434,7 @@ impl Stage {
         let found = broken_promise(&history, blind);
         let found = found.or_else(|| endgame::judge(&history, &history, ended, &self.conditions));
         let logged = self.conditions.setup.log.lines();
-        let found = found.or_else(|| Some((history::judge(&history, &logged).err()?, None)));
+        let found = found.or_else(|| Some((check::snapshots::check(&history, &logged).err()?, None)));
         let walked = Walked {
             broken: found.map(|(what, rv)| Broken { what, tail: self.tail(&history, rv) }),
             digest: self.cluster.digest(),

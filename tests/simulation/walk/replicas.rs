@@ -148,7 +148,7 @@ impl Troupe {
         let found = endgame::judge(&history, &told_apart, ended, &self.stage.conditions)
             .or_else(|| self.is_queued().then(|| queues::broken_promise(&history, Blind::default()))?)
             .or_else(|| judged.err().map(|(what, rv)| (what, Some(rv))))
-            .or_else(|| Some((history::persisted(&history, &logged).err()?, None)))
+            .or_else(|| Some((check::snapshots::of_replaced(&history, &logged).err()?, None)))
             .or_else(|| Some((self.unshared(&history)?, None)));
         let walked = Walked {
             broken: found.map(|(what, rv)| Broken { what, tail: self.stage.tail(&history, rv) }),

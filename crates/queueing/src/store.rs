@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use framework_message::{Change, Key};
 
+use crate::object::{ClassObject, DeclaredObject, PodUse, QueueObject, QuotaObject, UnitObject};
+
 /// An object that is kept.
 pub trait Stored {
     /// Its name.
@@ -130,8 +132,8 @@ impl<T: Stored> Store<T> {
 }
 
 macro_rules! stored {
-    ($($object:ident)*) => {$(
-        impl Stored for crate::object::$object {
+    ($($object:ty),*) => {$(
+        impl Stored for $object {
             fn key(&self) -> &Key {
                 &self.key
             }
@@ -143,7 +145,7 @@ macro_rules! stored {
     )*};
 }
 
-impl Stored for crate::object::DeclaredObject {
+impl Stored for DeclaredObject {
     fn key(&self) -> &Key {
         &self.job.key
     }
@@ -153,17 +155,7 @@ impl Stored for crate::object::DeclaredObject {
     }
 }
 
-impl Stored for Arc<crate::object::UnitObject> {
-    fn key(&self) -> &Key {
-        &self.key
-    }
-
-    fn version(&self) -> u128 {
-        self.resource_version
-    }
-}
-
-stored!(QueueObject QuotaObject ClassObject PodUse);
+stored!(QueueObject, QuotaObject, ClassObject, PodUse, Arc<UnitObject>);
 
 #[cfg(test)]
 mod tests {

@@ -52,8 +52,8 @@ pub enum PendingRequest {
 /// The requests about one unit, and their outcomes.
 #[derive(Debug, Default)]
 pub struct UnitWrites {
-    /// The request that is in flight.
-    pub pending: Option<PendingRequest>,
+    /// A request is in flight.
+    pub pending: bool,
     /// A release that may have been stored, or may yet be: decided from this resourceVersion. A newer version
     /// that is not released says that it never will be.
     pub releasing: Option<u128>,
@@ -114,7 +114,7 @@ pub struct UnitState {
 impl UnitState {
     /// The next request about the unit, `now` on the monotonic clock and `at` the wall clock's time.
     pub fn next(&self, unit: &UnitObject, now: Duration, at: Time) -> Option<(PendingRequest, Request)> {
-        if self.writes.pending.is_some() || self.writes.finished_version == Some(unit.resource_version) {
+        if self.writes.pending || self.writes.finished_version == Some(unit.resource_version) {
             return None;
         }
         let name = || (unit.key.clone(), Arc::clone(&unit.uid));
@@ -225,9 +225,9 @@ mod tests {
     #[test]
     fn one_request_about_a_unit_is_in_flight_at_a_time() {
         let mut state = UnitState { decision: UnitDecision::Release, ..UnitState::default() };
-        state.writes.pending = Some(PendingRequest::Read);
+        state.writes.pending = true;
         assert!(next(&state, &unit(None)).is_none());
-        state.writes.pending = None;
+        state.writes.pending = false;
         state.writes.unread = true;
         assert!(matches!(next(&state, &unit(None)), Some(Request::GetUnit { .. })));
         state.writes.finished_version = Some(7);

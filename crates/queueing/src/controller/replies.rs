@@ -50,7 +50,7 @@ impl QueueController {
         jitter: u64,
     ) {
         let Some(state) = self.unit_states.get_mut(key) else { return };
-        state.writes.pending = None;
+        state.writes.pending = false;
         let releases = matches!(pending, PendingRequest::Status { releases: true, .. });
         match reply {
             Reply::Object(Object::Unit(unit)) => {

@@ -72,7 +72,7 @@ impl QueueController {
             return None;
         }
         let (unit, state) = (self.objects.units.get(key)?, self.unit_states.get_mut(key)?);
-        state.writes.pending = Some(pending);
+        state.writes.pending = true;
         state.writes.base = unit.resource_version;
         if let PendingRequest::Status { releases, base } = pending {
             state.writes.reported = unit.status.reason;

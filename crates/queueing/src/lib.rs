@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! Frameworks, from the engine ───┐
-//!               watch of units ──┴▶ FrameworkUnits ─▶ Request, Outcome ─▶ engine     by the Framework's slot
+//!               watch of units ──┴▶ FrameworkUnits ─▶ QueueRequest, Outcome ─▶ engine    by Framework's slot
 //!
-//!               watch of units ──┬▶ QueueController ─▶ Request, Outcome             by the namespace's slot
+//!               watch of units ──┬▶ QueueController ─▶ QueueRequest, Outcome            by namespace's slot
 //! queues, quotas, classes, Pods, jobs ─┘
 //! ```
 //!
@@ -53,6 +53,6 @@ pub use object::{
 };
 pub use outcome::{LifetimeMeasure, Outcome, Wait};
 pub use position::QueuePosition;
-pub use request::{PodLabels, Request, Resumption, UNGUARDED};
+pub use request::{PodLabels, QueueRequest, Resumption, UNGUARDED};
 pub use settings::Settings;
 pub use share::Share;

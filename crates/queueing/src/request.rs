@@ -16,7 +16,7 @@ use crate::object::{Finalizers, TemplateMetadata, UnitObject, UnitStatus};
 
 /// A request of the controller.
 #[derive(Clone, Debug)]
-pub enum Request {
+pub enum QueueRequest {
     /// POST of a unit of a job, owned by it.
     CreateUnit {
         /// The unit's name.
@@ -198,10 +198,10 @@ pub struct Resumption {
 /// has no such number: each of its writes of a unit is guarded, also where a version could not be read.
 pub const UNGUARDED: Option<u128> = if SWITCHABLE { Some(0) } else { None };
 
-impl Request {
+impl QueueRequest {
     /// Takes our finalizer from a unit, unless it has changed meanwhile.
     pub(crate) fn remove_finalizer(unit: &UnitObject) -> Self {
-        Request::RemoveFinalizer {
+        QueueRequest::RemoveFinalizer {
             unit: unit.key.clone(),
             uid: Arc::clone(&unit.uid),
             resource_version: unit.resource_version,
@@ -211,7 +211,7 @@ impl Request {
 
     /// The same request without its guard by version.
     pub fn unguarded(mut self) -> Self {
-        if let (Request::PutStatus { resource_version, .. }, Some(unguarded)) = (&mut self, UNGUARDED) {
+        if let (QueueRequest::PutStatus { resource_version, .. }, Some(unguarded)) = (&mut self, UNGUARDED) {
             *resource_version = unguarded;
         }
         self
@@ -221,10 +221,10 @@ impl Request {
     pub fn is_write(&self) -> bool {
         !matches!(
             self,
-            Request::GetUnit { .. }
-                | Request::GetFramework { .. }
-                | Request::ListUnits { .. }
-                | Request::GetChild { .. }
+            QueueRequest::GetUnit { .. }
+                | QueueRequest::GetFramework { .. }
+                | QueueRequest::ListUnits { .. }
+                | QueueRequest::GetChild { .. }
         )
     }
 }
@@ -236,8 +236,8 @@ mod tests {
     #[test]
     fn a_status_write_loses_its_guard_in_a_build_that_can_switch_rules() {
         let (unit, uid) = (Key::new("ns", "unit"), "uid".into());
-        let write = Request::PutStatus { unit, uid, resource_version: 7, status: UnitStatus::default() };
-        let Request::PutStatus { resource_version, .. } = write.unguarded() else { panic!() };
+        let write = QueueRequest::PutStatus { unit, uid, resource_version: 7, status: UnitStatus::default() };
+        let QueueRequest::PutStatus { resource_version, .. } = write.unguarded() else { panic!() };
         assert_eq!(resource_version, 0);
     }
 }

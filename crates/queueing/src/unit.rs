@@ -14,7 +14,7 @@ use framework_queue::{ResourceRequests, UnitFacts};
 use crate::consumer::ConsumerKey;
 use crate::counts::Counted;
 use crate::object::{Overtaken, UnitObject, UnitStatus};
-use crate::request::Request;
+use crate::request::QueueRequest;
 use framework_message::backoff::Failures;
 
 /// The decision about a unit that waits.
@@ -113,31 +113,32 @@ pub struct UnitState {
 
 impl UnitState {
     /// The next request about the unit, `now` on the monotonic clock and `at` the wall clock's time.
-    pub fn next(&self, unit: &UnitObject, now: Duration, at: Time) -> Option<(PendingRequest, Request)> {
+    pub fn next(&self, unit: &UnitObject, now: Duration, at: Time) -> Option<(PendingRequest, QueueRequest)> {
         if self.writes.pending || self.writes.finished_version == Some(unit.resource_version) {
             return None;
         }
         let name = || (unit.key.clone(), Arc::clone(&unit.uid));
         if self.writes.unread {
-            return Some((PendingRequest::Read, Request::GetUnit { unit: unit.key.clone() }));
+            return Some((PendingRequest::Read, QueueRequest::GetUnit { unit: unit.key.clone() }));
         }
         if unit.deleting {
             let may_remove = self.may_remove_finalizer && unit.finalizers.has_ours();
-            return may_remove.then(|| (PendingRequest::RemoveFinalizer, Request::remove_finalizer(unit)));
+            return may_remove
+                .then(|| (PendingRequest::RemoveFinalizer, QueueRequest::remove_finalizer(unit)));
         }
         if self.unwanted {
             if self.writes.deleted {
                 return None;
             }
             let (unit, uid) = name();
-            return Some((PendingRequest::Delete, Request::DeleteUnit { unit, uid }));
+            return Some((PendingRequest::Delete, QueueRequest::DeleteUnit { unit, uid }));
         }
         let status = self.wanted(&unit.status, now, at)?;
         let releases = status.phase == Some(Phase::Dequeued);
         let pending = PendingRequest::Status { base: unit.resource_version, releases };
         let (name, uid) = name();
         let resource_version = unit.resource_version;
-        Some((pending, Request::PutStatus { unit: name, uid, resource_version, status }))
+        Some((pending, QueueRequest::PutStatus { unit: name, uid, resource_version, status }))
     }
 
     /// The status that is to be stored; `None`: the one that is.
@@ -203,13 +204,13 @@ mod tests {
         }
     }
 
-    fn next(state: &UnitState, unit: &UnitObject) -> Option<Request> {
+    fn next(state: &UnitState, unit: &UnitObject) -> Option<QueueRequest> {
         state.next(unit, Duration::ZERO, Time::floor(Timestamp::UNIX_EPOCH)).map(|(_, request)| request)
     }
 
-    fn phase(request: Option<Request>) -> Option<Phase> {
+    fn phase(request: Option<QueueRequest>) -> Option<Phase> {
         match request {
-            Some(Request::PutStatus { resource_version: 7, status, .. }) => status.phase,
+            Some(QueueRequest::PutStatus { resource_version: 7, status, .. }) => status.phase,
             _ => None,
         }
     }
@@ -229,7 +230,7 @@ mod tests {
         assert!(next(&state, &unit(None)).is_none());
         state.writes.pending = false;
         state.writes.unread = true;
-        assert!(matches!(next(&state, &unit(None)), Some(Request::GetUnit { .. })));
+        assert!(matches!(next(&state, &unit(None)), Some(QueueRequest::GetUnit { .. })));
         state.writes.finished_version = Some(7);
         assert!(next(&state, &unit(None)).is_none(), "until the watch shows another version");
     }
@@ -238,11 +239,11 @@ mod tests {
     fn only_our_finalizer_is_removed_and_only_when_the_job_uses_no_quota() {
         let mut state = UnitState { unwanted: true, ..UnitState::default() };
         let mut unit = unit(Some(Phase::Dequeued));
-        assert!(matches!(next(&state, &unit), Some(Request::DeleteUnit { .. })));
+        assert!(matches!(next(&state, &unit), Some(QueueRequest::DeleteUnit { .. })));
         unit.deleting = true;
         assert!(next(&state, &unit).is_none());
         state.may_remove_finalizer = true;
-        let Some(Request::RemoveFinalizer { finalizers, .. }) = next(&state, &unit) else { panic!() };
+        let Some(QueueRequest::RemoveFinalizer { finalizers, .. }) = next(&state, &unit) else { panic!() };
         assert_eq!(finalizers.others().collect::<Vec<_>>(), ["a.b/c", "d.e/f"]);
         unit.finalizers = finalizers.others().collect();
         assert!(next(&state, &unit).is_none());

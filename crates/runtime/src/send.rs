@@ -81,7 +81,7 @@ impl Exchange for engine::Request {
     }
 }
 
-impl Exchange for framework_queueing::Request {
+impl Exchange for framework_queueing::QueueRequest {
     type Object = framework_queueing::Object;
 
     fn render(&self, _: &Compressor) -> Result<(Call, bool), Error> {
@@ -89,7 +89,7 @@ impl Exchange for framework_queueing::Request {
     }
 
     fn is_write(&self) -> bool {
-        framework_queueing::Request::is_write(self)
+        framework_queueing::QueueRequest::is_write(self)
     }
 
     fn success(&self, body: &[u8]) -> Result<Reply<Self::Object>, String> {

@@ -8,7 +8,7 @@ use super::QueueController;
 use crate::object::Reply;
 use crate::outgoing::{Sent, Work};
 use crate::queue_status::NextWrite;
-use crate::request::Request;
+use crate::request::QueueRequest;
 
 impl QueueController {
     /// A Queue was added, changed or deleted. Its stored status may differ from the counts.
@@ -31,7 +31,7 @@ impl QueueController {
         }
     }
 
-    pub(super) fn queue_status_request(&mut self, now: Now, key: &Key) -> Option<(Sent, Request)> {
+    pub(super) fn queue_status_request(&mut self, now: Now, key: &Key) -> Option<(Sent, QueueRequest)> {
         if !self.owns(&key.namespace, now) {
             return None;
         }
@@ -44,7 +44,7 @@ impl QueueController {
             }
             NextWrite::Send => {
                 let uid = Arc::clone(&queue.uid);
-                Some((Sent::Queue(key.clone()), Request::PatchQueue { queue: key.clone(), uid, counts }))
+                Some((Sent::Queue(key.clone()), QueueRequest::PatchQueue { queue: key.clone(), uid, counts }))
             }
         }
     }

@@ -11,7 +11,7 @@ use super::QueueController;
 use crate::object::{Object, Reply, UnitObject};
 use crate::outgoing::{Sent, Work};
 use crate::recovery::NextPage;
-use crate::request::Request;
+use crate::request::QueueRequest;
 
 impl QueueController {
     /// Requests of a predecessor may release units that wait, and its admissions may have begun jobs.
@@ -41,7 +41,7 @@ impl QueueController {
         self.stale.units.extend(deleting.map(|unit| unit.key.clone()));
     }
 
-    pub(super) fn list_request(&mut self, now: Now, namespace: &Arc<str>) -> Option<(Sent, Request)> {
+    pub(super) fn list_request(&mut self, now: Now, namespace: &Arc<str>) -> Option<(Sent, QueueRequest)> {
         if !self.owns(namespace, now) {
             return None;
         }
@@ -51,7 +51,7 @@ impl QueueController {
                 None
             }
             NextPage::Send(after, limit) => {
-                let request = Request::ListUnits { namespace: Arc::clone(namespace), after, limit };
+                let request = QueueRequest::ListUnits { namespace: Arc::clone(namespace), after, limit };
                 Some((Sent::List(Arc::clone(namespace)), request))
             }
         }

@@ -11,7 +11,7 @@ use super::QueueController;
 use crate::consumer::{ConsumerKey, NamedKind};
 use crate::object::{DeclaredObject, UnitObject};
 use crate::outgoing::{Sent, Work};
-use crate::request::{PodLabels, Request, Resumption};
+use crate::request::{PodLabels, QueueRequest, Resumption};
 use crate::unit::{PendingRequest, UnitDecision};
 use framework_message::{Key, Now, Slot, Ticket};
 
@@ -36,7 +36,11 @@ impl QueueController {
 
     /// The next request, if there is one, at the wall clock's `time`; and the latest time on [`Now::boot`] at
     /// which it may leave.
-    pub fn next_request(&mut self, now: Now, time: Timestamp) -> Option<(Ticket, Request, Option<Duration>)> {
+    pub fn next_request(
+        &mut self,
+        now: Now,
+        time: Timestamp,
+    ) -> Option<(Ticket, QueueRequest, Option<Duration>)> {
         while self.wants()
             && let Some((work, releases)) = self.outgoing.next_work()
         {
@@ -49,7 +53,7 @@ impl QueueController {
     }
 
     /// The request that a piece of work needs now, if it needs one.
-    pub(super) fn request(&mut self, now: Now, time: Time, work: &Work) -> Option<(Sent, Request)> {
+    pub(super) fn request(&mut self, now: Now, time: Time, work: &Work) -> Option<(Sent, QueueRequest)> {
         match work {
             Work::Unit(key) => self.unit_request(now, time, key),
             Work::Queue(key) => self.queue_status_request(now, key),
@@ -58,7 +62,7 @@ impl QueueController {
         }
     }
 
-    fn unit_request(&mut self, now: Now, time: Time, key: &Key) -> Option<(Sent, Request)> {
+    fn unit_request(&mut self, now: Now, time: Time, key: &Key) -> Option<(Sent, QueueRequest)> {
         let unit = self.objects.units.get(key)?;
         let state = self.unit_states.get_mut(key)?;
         let (pending, request) = state.next(unit, now.steady, time)?;
@@ -84,7 +88,7 @@ impl QueueController {
         Some((Sent::Unit(key.clone(), Arc::clone(&unit.uid), pending), request))
     }
 
-    fn job_request(&mut self, now: Now, key: &ConsumerKey) -> Option<(Sent, Request)> {
+    fn job_request(&mut self, now: Now, key: &ConsumerKey) -> Option<(Sent, QueueRequest)> {
         if !self.owns(&key.key.namespace, now) {
             return None;
         }
@@ -102,7 +106,7 @@ impl QueueController {
         let (sent, request) = match first {
             None if job.wants_unit() => {
                 // If a template cannot be decoded, its requests are unknown: the job gets no unit.
-                let request = Request::CreateUnit {
+                let request = QueueRequest::CreateUnit {
                     unit: key.unit()?,
                     kind: NamedKind::Declared(Arc::clone(&self.objects.declared_job(key)?.row)),
                     job: key.key.clone(),
@@ -146,8 +150,8 @@ fn may_be_labelled(child: &DeclaredObject) -> bool {
 }
 
 /// The request that labels the Pod templates of the JobSet of a job.
-fn label_request(child: &DeclaredObject, job: &Arc<str>, unit: &UnitObject) -> Request {
-    Request::LabelTemplates {
+fn label_request(child: &DeclaredObject, job: &Arc<str>, unit: &UnitObject) -> QueueRequest {
+    QueueRequest::LabelTemplates {
         row: Arc::clone(&child.row),
         job: child.job.key.clone(),
         uid: Arc::clone(&child.job.uid),
@@ -158,7 +162,7 @@ fn label_request(child: &DeclaredObject, job: &Arc<str>, unit: &UnitObject) -> R
 }
 
 /// The request that resumes a job, in the version that is known. `bare`: its Pod templates get no labels.
-fn resume_request(object: &DeclaredObject, unit: &UnitObject, bare: bool) -> Request {
+fn resume_request(object: &DeclaredObject, unit: &UnitObject, bare: bool) -> QueueRequest {
     let DeclaredObject { job, row, templates, .. } = object;
     let with = Resumption {
         uid: Arc::clone(&job.uid),
@@ -168,5 +172,5 @@ fn resume_request(object: &DeclaredObject, unit: &UnitObject, bare: bool) -> Req
         has_annotations: job.notes.has_annotations,
     };
     let templates = if bare { Vec::new() } else { templates.clone() };
-    Request::ResumeJob { row: Arc::clone(row), job: job.key.clone(), with, templates }
+    QueueRequest::ResumeJob { row: Arc::clone(row), job: job.key.clone(), with, templates }
 }

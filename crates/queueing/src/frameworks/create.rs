@@ -8,7 +8,7 @@ use framework_message::{Key, Now, Slot};
 use super::FrameworkUnits;
 use crate::consumer::{Consumer, ConsumerKey, Growth, NamedKind};
 use crate::outgoing::{Sent, Work};
-use crate::request::Request;
+use crate::request::QueueRequest;
 
 impl FrameworkUnits {
     /// Whether a Framework lacks a unit.
@@ -17,10 +17,10 @@ impl FrameworkUnits {
     }
 
     /// The POST that a Framework needs now, if it needs one.
-    pub(super) fn create(&mut self, now: Now, job: &ConsumerKey) -> Option<(Sent, Request, Slot)> {
+    pub(super) fn create(&mut self, now: Now, job: &ConsumerKey) -> Option<(Sent, QueueRequest, Slot)> {
         let key = &job.key;
         let request = self.create_request(key)?;
-        let Request::CreateUnit { uid, .. } = &request else { return None };
+        let QueueRequest::CreateUnit { uid, .. } = &request else { return None };
         let slot = Slot::of(uid);
         if !self.may_act(now, uid, key) {
             return None;
@@ -37,7 +37,7 @@ impl FrameworkUnits {
         Some((Sent::Create(job.clone()), request, slot))
     }
 
-    fn create_request(&self, key: &Key) -> Option<Request> {
+    fn create_request(&self, key: &Key) -> Option<QueueRequest> {
         let framework = self.frameworks.get(key)?.framework.as_ref()?;
         let job = ConsumerKey::of_framework(key.clone());
         let first = job.unit()?;
@@ -48,9 +48,9 @@ impl FrameworkUnits {
     }
 
     /// If a template cannot be decoded, its requests are unknown: the Framework gets no unit, and reports it.
-    fn first_request(&self, job: &ConsumerKey, framework: &Consumer) -> Option<Request> {
+    fn first_request(&self, job: &ConsumerKey, framework: &Consumer) -> Option<QueueRequest> {
         let state = self.unit_requests.get(&job.key);
-        Some(Request::CreateUnit {
+        Some(QueueRequest::CreateUnit {
             unit: job.unit()?,
             kind: NamedKind::Framework,
             job: job.key.clone(),
@@ -65,7 +65,7 @@ impl FrameworkUnits {
 
     /// The request that creates the unit of the first growth that has none. Queue and priority are those of
     /// the first unit.
-    fn growth_request(&self, job: &ConsumerKey, framework: &Consumer) -> Option<Request> {
+    fn growth_request(&self, job: &ConsumerKey, framework: &Consumer) -> Option<QueueRequest> {
         if framework.deleting || framework.stage == Stage::Finished {
             return None;
         }
@@ -77,7 +77,7 @@ impl FrameworkUnits {
         let (unit, requests, enqueued) = framework.growths.iter().find_map(missing)?;
         let first = self.units.get(&job.unit()?);
         let first = first.filter(|unit| unit.owner.as_ref() == Some(&framework.uid));
-        Some(Request::CreateUnit {
+        Some(QueueRequest::CreateUnit {
             unit,
             kind: NamedKind::Framework,
             job: job.key.clone(),

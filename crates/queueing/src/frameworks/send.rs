@@ -8,7 +8,7 @@ use framework_message::{Key, Now, Slot, Ticket};
 use super::FrameworkUnits;
 use super::verdict::Verdict;
 use crate::outgoing::{Sent, Work};
-use crate::request::Request;
+use crate::request::QueueRequest;
 use crate::unit::PendingRequest;
 
 impl FrameworkUnits {
@@ -23,7 +23,7 @@ impl FrameworkUnits {
     }
 
     /// The next request, if there is one, and the latest time on [`Now::boot`] at which it may leave.
-    pub fn next_request(&mut self, now: Now) -> Option<(Ticket, Request, Option<Duration>)> {
+    pub fn next_request(&mut self, now: Now) -> Option<(Ticket, QueueRequest, Option<Duration>)> {
         while self.wants()
             && let Some((work, releases)) = self.outgoing.next_work()
         {
@@ -40,7 +40,7 @@ impl FrameworkUnits {
         None
     }
 
-    fn unit_request(&mut self, now: Now, key: &Key) -> Option<(Sent, Request, Slot)> {
+    fn unit_request(&mut self, now: Now, key: &Key) -> Option<(Sent, QueueRequest, Slot)> {
         let unit = Arc::clone(self.units.get(key).filter(|unit| unit.is_of_framework())?);
         let owner = unit.owner.as_deref()?;
         let writes = self.writes.get(key);
@@ -56,14 +56,14 @@ impl FrameworkUnits {
                 return None;
             }
             Verdict::Read => {
-                (PendingRequest::Read, Request::GetFramework { framework: unit.consumer.key.clone() })
+                (PendingRequest::Read, QueueRequest::GetFramework { framework: unit.consumer.key.clone() })
             }
-            Verdict::Delete => (PendingRequest::Delete, Request::DeleteUnit { unit: name, uid }),
+            Verdict::Delete => (PendingRequest::Delete, QueueRequest::DeleteUnit { unit: name, uid }),
             Verdict::Finalise if unit.finalizers.has_ours() => {
-                (PendingRequest::RemoveFinalizer, Request::remove_finalizer(&unit))
+                (PendingRequest::RemoveFinalizer, QueueRequest::remove_finalizer(&unit))
             }
             Verdict::Return(held) => {
-                let request = Request::ReturnCapacity { unit: name, uid, resource_version, held };
+                let request = QueueRequest::ReturnCapacity { unit: name, uid, resource_version, held };
                 (PendingRequest::ReturnCapacity, request)
             }
             Verdict::Keep | Verdict::Finalise => return None,

@@ -10,7 +10,7 @@ use super::JobLifetimes;
 use super::sent::{Purpose, Sent};
 use super::state::{Child, Job, State};
 use crate::job_lifetime::{DeadlineCondition, JobLifetime};
-use crate::request::Request;
+use crate::request::QueueRequest;
 
 impl JobLifetimes {
     /// Whether anything waits to be sent.
@@ -19,7 +19,7 @@ impl JobLifetimes {
     }
 
     /// The next request, if there is one; and the latest time on [`Now::boot`] at which it may leave.
-    pub fn next_request(&mut self, now: Now) -> Option<(Ticket, Request, Option<Duration>)> {
+    pub fn next_request(&mut self, now: Now) -> Option<(Ticket, QueueRequest, Option<Duration>)> {
         while let Some(key) = self.ready.take() {
             let slot = Slot::of(&key.key.namespace);
             match self.share.may_act(slot, now) {
@@ -73,11 +73,11 @@ impl JobLifetimes {
 }
 
 /// The request that a job needs now.
-fn next(job: &Job, state: &mut State, now: Duration) -> Option<(Purpose, Request)> {
+fn next(job: &Job, state: &mut State, now: Duration) -> Option<(Purpose, QueueRequest)> {
     let JobLifetime { lifetime, is_overdue, .. } = job.lifetime.as_ref()?;
     match lifetime.next() {
         Some(End::Expiry(due)) if state.is_proved(due) => {
-            let request = Request::DeleteJob {
+            let request = QueueRequest::DeleteJob {
                 row: Arc::clone(&job.row),
                 job: job.key.clone(),
                 uid: Arc::clone(&job.uid),
@@ -105,11 +105,11 @@ fn next(job: &Job, state: &mut State, now: Duration) -> Option<(Purpose, Request
 }
 
 /// Reads the JobSet of a job, or ends it.
-fn look(job: &Job, state: &State, condition: DeadlineCondition) -> Option<(Purpose, Request)> {
+fn look(job: &Job, state: &State, condition: DeadlineCondition) -> Option<(Purpose, QueueRequest)> {
     match &state.child {
-        Child::Unknown => Some((Purpose::Look, Request::GetChild { job: job.key.clone() })),
+        Child::Unknown => Some((Purpose::Look, QueueRequest::GetChild { job: job.key.clone() })),
         Child::Runs(child) => {
-            let request = Request::Fail {
+            let request = QueueRequest::Fail {
                 row: None,
                 job: job.key.clone(),
                 uid: Arc::clone(&child.uid),
@@ -123,8 +123,8 @@ fn look(job: &Job, state: &State, condition: DeadlineCondition) -> Option<(Purpo
     }
 }
 
-fn fail_job(job: &Job, condition: DeadlineCondition) -> Option<Request> {
-    Some(Request::Fail {
+fn fail_job(job: &Job, condition: DeadlineCondition) -> Option<QueueRequest> {
+    Some(QueueRequest::Fail {
         row: Some(Arc::clone(&job.row)),
         job: job.key.clone(),
         uid: Arc::clone(&job.uid),

@@ -16,7 +16,7 @@ use crate::consumer::JobKind;
 use crate::job_lifetime::{ChildEnd, ChildObject, ConditionPlace, DeadlineCondition, JobLifetime};
 use crate::object::{DeclaredObject, JobNotes, JobObject, Object, Reply};
 use crate::outcome::LifetimeMeasure;
-use crate::request::Request;
+use crate::request::QueueRequest;
 
 mod outage;
 
@@ -121,13 +121,13 @@ impl World {
         self.outcomes.extend(self.lifetimes.turn(self.now(), self.time()));
     }
 
-    fn next(&mut self) -> Option<(Ticket, Request)> {
+    fn next(&mut self) -> Option<(Ticket, QueueRequest)> {
         self.lifetimes.next_request(self.now()).map(|(ticket, request, _)| (ticket, request))
     }
 
     /// Lets the time pass, at whose end the one request is this.
     #[track_caller]
-    fn sends(&mut self, at: i64) -> (Ticket, Request) {
+    fn sends(&mut self, at: i64) -> (Ticket, QueueRequest) {
         self.to(at - 1);
         assert!(self.next().is_none(), "it is too early");
         self.to(at);
@@ -175,14 +175,16 @@ fn child(end: ChildEnd, controller: &str) -> Reply {
     }))
 }
 
-fn is_look(request: &Request) -> bool {
-    matches!(request, Request::GetChild { job } if *job == key())
+fn is_look(request: &QueueRequest) -> bool {
+    matches!(request, QueueRequest::GetChild { job } if *job == key())
 }
 
 /// UID and version of the object that fails, and whether it is the JobSet.
-fn fails(request: &Request) -> Option<(&str, u128, bool)> {
+fn fails(request: &QueueRequest) -> Option<(&str, u128, bool)> {
     match request {
-        Request::Fail { row, uid, resource_version, .. } => Some((uid, *resource_version, row.is_none())),
+        QueueRequest::Fail { row, uid, resource_version, .. } => {
+            Some((uid, *resource_version, row.is_none()))
+        }
         _ => None,
     }
 }
@@ -199,7 +201,7 @@ fn without_a_ttl_nothing_is_deleted() {
 fn an_expired_ttl_deletes_once_in_the_version_that_had_finished() {
     let mut world = World::new(Facts { version: 7, finished: Some(10), ttl: Some(50), ..Facts::default() });
     let (ticket, request) = world.sends(60_000);
-    let Request::DeleteJob { uid, resource_version, .. } = request else { panic!("{request:?}") };
+    let QueueRequest::DeleteJob { uid, resource_version, .. } = request else { panic!("{request:?}") };
     assert_eq!((&*uid, resource_version), ("uid", 7));
     world.to(60_400);
     world.reply(ticket, Reply::Done);
@@ -240,7 +242,7 @@ fn a_ttl_of_zero_deletes_at_once() {
     world.shows(Facts { version: 1, finished: Some(10), ttl: Some(0), ..Facts::default() });
     world.to(10_501);
     let (_, request) = world.next().expect("at once");
-    assert!(matches!(request, Request::DeleteJob { .. }), "{request:?}");
+    assert!(matches!(request, QueueRequest::DeleteJob { .. }), "{request:?}");
 }
 
 #[test]
@@ -258,7 +260,7 @@ fn a_deadline_fails_the_job_set_first_and_then_the_job() {
     assert!(world.next().is_none(), "its operator copies the condition");
     world.to(31_000);
     let (ticket, request) = world.next().expect("it did not");
-    let Request::Fail { condition, .. } = &request else { panic!("{request:?}") };
+    let QueueRequest::Fail { condition, .. } = &request else { panic!("{request:?}") };
     assert_eq!(condition.at, at(30));
     assert!(condition.message.starts_with("activeDeadlineSeconds is 30, and ended at "));
     assert_eq!(fails(&request), Some(("uid", 7, false)));
@@ -292,7 +294,7 @@ fn with_both_the_ttl_counts_from_the_end_by_the_deadline() {
     world.reply(ticket, Reply::Done);
     world.shows(Facts { version: 8, finished: Some(31), overdue: true, ..facts });
     let (_, request) = world.sends(81_000);
-    assert!(matches!(request, Request::DeleteJob { resource_version: 8, .. }), "{request:?}");
+    assert!(matches!(request, QueueRequest::DeleteJob { resource_version: 8, .. }), "{request:?}");
 }
 
 #[test]
@@ -364,7 +366,9 @@ fn a_condition_that_the_operator_removes_is_copied_again() {
         assert!(is_look(&request));
         world.reply(ticket, child(ChildEnd::Deadline(condition.clone()), "uid"));
         let (ticket, request) = world.next().expect("the JobSet failed");
-        let Request::Fail { row: Some(_), condition: copied, .. } = request else { panic!("{request:?}") };
+        let QueueRequest::Fail { row: Some(_), condition: copied, .. } = request else {
+            panic!("{request:?}")
+        };
         assert_eq!(copied, condition);
         world.reply(ticket, Reply::Done);
         world.shows(Facts { version, ..facts });

@@ -264,7 +264,8 @@ fn a_deleted_config_map_is_shown_if_a_finalizer_keeps_it() {
 fn a_unit_that_was_let_go_is_not_shown_as_it_was() {
     let (unit, uid) = (Key::new("ns", "framework-job"), "u".into());
     let finalizers = framework_queueing::Finalizers::default();
-    let let_go = framework_queueing::Request::RemoveFinalizer { unit, uid, resource_version: 7, finalizers };
+    let let_go =
+        framework_queueing::QueueRequest::RemoveFinalizer { unit, uid, resource_version: 7, finalizers };
     // The API server answers with the object that it was sent, at the version from which the finalizer was
     // removed.
     let body = json!({"kind": "QueueUnit", "spec": {}, "metadata": {
@@ -324,7 +325,7 @@ fn a_reset_after_the_request_left_is_unknown() {
 
 #[test]
 fn a_page_of_units_says_where_the_next_one_begins() {
-    let list = framework_queueing::Request::ListUnits { namespace: "ns".into(), after: None, limit: 9 };
+    let list = framework_queueing::QueueRequest::ListUnits { namespace: "ns".into(), after: None, limit: 9 };
     let unit = |name: &str| {
         json!({
             "metadata": {"name": name, "namespace": "ns", "uid": name, "resourceVersion": "8"}, "spec": {},

@@ -12,7 +12,7 @@ use framework_api::queue::{
 };
 use framework_core::truncate::truncate;
 use framework_message::{Key, Slot};
-use framework_queueing::{NamedKind, Request, UNGUARDED, UnitStatus};
+use framework_queueing::{NamedKind, QueueRequest, UNGUARDED, UnitStatus};
 
 use super::call::{Call, JSON, JSON_PATCH, MERGE_PATCH, Target};
 use super::engine::framework_at;
@@ -23,9 +23,9 @@ use super::resume::{label_templates, resume};
 const MOST_MESSAGE: usize = 8_192;
 
 /// Renders a request about a QueueUnit, a Queue or a job: its method, path and body. It never fails.
-pub fn render(request: &Request) -> Call {
+pub fn render(request: &QueueRequest) -> Call {
     match request {
-        Request::CreateUnit { unit, kind, job, uid, queue, class, priority, requests, enqueued } => {
+        QueueRequest::CreateUnit { unit, kind, job, uid, queue, class, priority, requests, enqueued } => {
             let mut spec = json!({"queue": &**queue, "resource": requests.to_list()});
             if let Some(class) = class {
                 spec["priorityClassName"] = json!(&**class);
@@ -35,14 +35,16 @@ pub fn render(request: &Request) -> Call {
             }
             create(unit, kind, job, uid, *enqueued, spec)
         }
-        Request::DeleteUnit { unit, uid } => one(unit).delete(uid, None, false),
-        Request::GetUnit { unit } => one(unit).get(),
-        Request::GetFramework { framework } => framework_at(&framework.namespace, &framework.name).get(),
-        Request::ListUnits { namespace, after, limit } => units(namespace).list(*limit, after.as_deref()),
-        Request::PutStatus { unit, uid, resource_version, status: standing } => {
+        QueueRequest::DeleteUnit { unit, uid } => one(unit).delete(uid, None, false),
+        QueueRequest::GetUnit { unit } => one(unit).get(),
+        QueueRequest::GetFramework { framework } => framework_at(&framework.namespace, &framework.name).get(),
+        QueueRequest::ListUnits { namespace, after, limit } => {
+            units(namespace).list(*limit, after.as_deref())
+        }
+        QueueRequest::PutStatus { unit, uid, resource_version, status: standing } => {
             put_status(unit, guard(uid, *resource_version), standing)
         }
-        Request::PatchQueue { queue, uid, counts } => {
+        QueueRequest::PatchQueue { queue, uid, counts } => {
             let (namespace, name): (&str, &str) = (&queue.namespace, &queue.name);
             let path = format!("/apis/{}/namespaces/{namespace}/queues/{name}/status", queue::API_VERSION);
             let target = Target { path, resource: "queues/status" };
@@ -50,29 +52,29 @@ pub fn render(request: &Request) -> Call {
             let status = json!({"waiting": count(counts.waiting), "released": count(counts.released)});
             patch(target, json!({"uid": &**uid}), "status", status)
         }
-        Request::RemoveFinalizer { unit, uid, resource_version, finalizers } => {
+        QueueRequest::RemoveFinalizer { unit, uid, resource_version, finalizers } => {
             let mut metadata = guard(uid, *resource_version);
             metadata["finalizers"] = finalizers.others().collect();
             patch(one(unit), metadata, "spec", json!({}))
         }
-        Request::ReturnCapacity { unit, uid, resource_version, held } => {
+        QueueRequest::ReturnCapacity { unit, uid, resource_version, held } => {
             let mut metadata = guard(uid, *resource_version);
             metadata["annotations"] = json!({HELD_ANNOTATION: json!(held.to_list()).to_string()});
             patch(one(unit), metadata, "spec", json!({}))
         }
-        Request::ResumeJob { row, job, with, templates } => {
+        QueueRequest::ResumeJob { row, job, with, templates } => {
             let body = resume(row, with, templates).to_string();
             job_lifetime::declared(row, job).call(Method::PATCH, "patch", JSON_PATCH, body.into_bytes())
         }
-        Request::LabelTemplates { row, job, uid, resource_version, labels, templates } => {
+        QueueRequest::LabelTemplates { row, job, uid, resource_version, labels, templates } => {
             let body = label_templates(uid, *resource_version, labels, templates).to_string();
             job_lifetime::declared(row, job).call(Method::PATCH, "patch", JSON_PATCH, body.into_bytes())
         }
-        Request::DeleteJob { row, job, uid, resource_version } => {
+        QueueRequest::DeleteJob { row, job, uid, resource_version } => {
             job_lifetime::delete(row, job, uid, *resource_version)
         }
-        Request::GetChild { job } => job_lifetime::get_child(job),
-        Request::Fail { row, job, uid, resource_version, place, condition } => {
+        QueueRequest::GetChild { job } => job_lifetime::get_child(job),
+        QueueRequest::Fail { row, job, uid, resource_version, place, condition } => {
             job_lifetime::fail(row.as_deref(), job, (uid, *resource_version), *place, condition)
         }
     }
@@ -191,7 +193,7 @@ mod tests {
 
     use super::*;
 
-    fn rendered(request: &Request) -> (String, Value) {
+    fn rendered(request: &QueueRequest) -> (String, Value) {
         let call = render(request);
         let body = serde_json::from_slice(&call.body).unwrap_or_default();
         (format!("{} {} {}", call.verb, call.resource, call.uri), body)
@@ -213,13 +215,13 @@ mod tests {
         let resource_version = 7;
         let standing = UnitStatus { phase: Some(Phase::Dequeued), ..UnitStatus::default() };
         let changes = [
-            Request::PutStatus {
+            QueueRequest::PutStatus {
                 unit: unit.clone(),
                 uid: Arc::clone(&uid),
                 resource_version,
                 status: standing,
             },
-            Request::RemoveFinalizer {
+            QueueRequest::RemoveFinalizer {
                 unit: unit.clone(),
                 uid: Arc::clone(&uid),
                 resource_version,
@@ -234,10 +236,10 @@ mod tests {
         }
         let (_, body) = rendered(&changes[1]);
         assert_eq!(body["metadata"]["finalizers"], json!(["a.b/c"]));
-        let (line, body) = rendered(&Request::DeleteUnit { unit: unit.clone(), uid: Arc::clone(&uid) });
+        let (line, body) = rendered(&QueueRequest::DeleteUnit { unit: unit.clone(), uid: Arc::clone(&uid) });
         assert_eq!(body["preconditions"], json!({"uid": "u"}), "{line}");
         let counts = QueueCounts { waiting: 3, released: 2 };
-        let (line, body) = rendered(&Request::PatchQueue { queue: unit, uid, counts });
+        let (line, body) = rendered(&QueueRequest::PatchQueue { queue: unit, uid, counts });
         assert!(
             line.starts_with(
                 "patch queues/status /apis/queue.k8s.io/v1alpha1/namespaces/team/queues/a/status?"
@@ -251,7 +253,7 @@ mod tests {
         let message = "x".repeat(10 * MOST_MESSAGE);
         let status = UnitStatus { phase: Some(Phase::Enqueued), message, ..UnitStatus::default() };
         let (unit, uid) = (Key::new("team", "a"), "u".into());
-        let (_, body) = rendered(&Request::PutStatus { unit, uid, resource_version: 7, status });
+        let (_, body) = rendered(&QueueRequest::PutStatus { unit, uid, resource_version: 7, status });
         let bytes = |json: &Value| json.as_str().unwrap().len();
         let written = [&body["status"]["message"], &body["status"]["conditions"][0]["message"]].map(bytes);
         assert!(
@@ -264,7 +266,8 @@ mod tests {
     fn an_unreadable_version_still_guards_the_writes_of_the_shipped_program() {
         let (unit, uid) = (Key::new("team", "a"), "u".into());
         let standing = UnitStatus { phase: Some(Phase::Dequeued), ..UnitStatus::default() };
-        let (line, body) = rendered(&Request::PutStatus { unit, uid, resource_version: 0, status: standing });
+        let (line, body) =
+            rendered(&QueueRequest::PutStatus { unit, uid, resource_version: 0, status: standing });
         assert_eq!(body["metadata"].get("resourceVersion").is_none(), UNGUARDED.is_some(), "{line}");
     }
 
@@ -276,7 +279,7 @@ mod tests {
         let templates = [0, 1, 2].map(|index| (place(index), metadata[index])).into();
         let row = built_in().into_iter().find(|row| row.kind == "JobSet").unwrap();
         let (row, job, with) = (Arc::new(row), Key::new("team", "set"), resumption(false));
-        let (line, body) = rendered(&Request::ResumeJob { row, job, with, templates });
+        let (line, body) = rendered(&QueueRequest::ResumeJob { row, job, with, templates });
         assert!(line.contains("/apis/jobset.x-k8s.io/v1alpha2/namespaces/team/jobsets/set?"), "{line}");
         let at = |index| place(index) + "/metadata";
         let label = |name: &str| format!("{}/labels/{}", at(2), name.replace('/', "~1"));
@@ -301,7 +304,7 @@ mod tests {
         let row = Arc::new(JobKindRow { suspend: Suspend::Annotation(name.to_owned()), ..row });
         // Its annotations are there, so that the note of the unit must not replace them.
         let (job, with) = (Key::new("team", "train"), resumption(true));
-        let (line, body) = rendered(&Request::ResumeJob { row, job, with, templates: Vec::new() });
+        let (line, body) = rendered(&QueueRequest::ResumeJob { row, job, with, templates: Vec::new() });
         assert!(line.contains("/apis/kubeflow.org/v1/namespaces/team/pytorchjobs/train?"), "{line}");
         let at = |name: &str| format!("/metadata/annotations/{}", name.replace('/', "~1"));
         let expected = json!([
@@ -317,7 +320,7 @@ mod tests {
     fn a_job_set_gets_labels_by_a_guarded_patch_that_does_not_resume_it() {
         let row = built_in().into_iter().find(|row| row.kind == "JobSet").unwrap();
         let place = "/spec/replicatedJobs/0/template/spec/template";
-        let (line, body) = rendered(&Request::LabelTemplates {
+        let (line, body) = rendered(&QueueRequest::LabelTemplates {
             row: Arc::new(row),
             job: Key::new("team", "train"),
             uid: "set".into(),
@@ -337,7 +340,7 @@ mod tests {
 
     #[test]
     fn the_framework_of_a_unit_is_read_whatever_its_labels() {
-        let request = Request::GetFramework { framework: Key::new("team", "train") };
+        let request = QueueRequest::GetFramework { framework: Key::new("team", "train") };
         assert!(!request.is_write());
         let (line, _) = rendered(&request);
         let path = "/apis/frameworkcontroller.microsoft.com/v1/namespaces/team/frameworks/train?";
@@ -351,7 +354,7 @@ mod tests {
     fn a_list_is_consistent_and_goes_on_where_the_page_before_ended() {
         let page = |after: Option<&str>| {
             let after = after.map(Arc::from);
-            let request = Request::ListUnits { namespace: "team".into(), after, limit: 500 };
+            let request = QueueRequest::ListUnits { namespace: "team".into(), after, limit: 500 };
             assert!(!request.is_write());
             rendered(&request).0
         };

@@ -12,7 +12,7 @@ use framework_engine::event as engine;
 use framework_message::{Key, Now, Ownership, Reply, Slots, Ticket};
 use framework_queueing::{
     Consumer, FrameworkUnits, Gauges, JobKind, JobLifetimes, LifetimeGauges, Object, Outcome,
-    QueueController, QueueEvent, Request, Settings, Share,
+    QueueController, QueueEvent, QueueRequest, Settings, Share,
 };
 
 use super::parts::Parts;
@@ -23,7 +23,7 @@ use crate::position_query::PositionQuery;
 const UNITS: usize = 32;
 
 /// A request, and the latest time at which it may leave.
-type Next = (Ticket, Request, Option<Duration>);
+type Next = (Ticket, QueueRequest, Option<Duration>);
 
 /// The pause after an answer, as a multiple of its time: answers get a twentieth of the loop's time.
 const PAUSE: u32 = 20;

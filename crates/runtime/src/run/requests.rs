@@ -72,7 +72,7 @@ impl Requests {
     pub fn send_queueing(
         &mut self,
         ticket: Ticket,
-        request: framework_queueing::Request,
+        request: framework_queueing::QueueRequest,
         leave_by: Option<Duration>,
     ) {
         let sending = self.sending(request, leave_by);

@@ -171,7 +171,7 @@ fn unseen() -> World {
 /// Answers the next read of that Framework. Returns the requests that follow.
 fn read(world: &mut World, reply: Reply) -> Vec<String> {
     world.pass(LIFETIME.as_secs());
-    let read = summary(&Request::GetFramework { framework: key("a") });
+    let read = summary(&QueueRequest::GetFramework { framework: key("a") });
     let [(ticket, _)] = world.settle_except(&read)[..] else { panic!("it is read once") };
     world.reply(ticket, reply);
     world.settle()

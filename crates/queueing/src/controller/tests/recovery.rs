@@ -7,7 +7,7 @@ fn orphaned() -> World {
     let mut world = World::new(1, 2);
     world.submit("a", 2);
     let releases = |transit: &Transit| {
-        matches!(transit, Transit::There(_, Request::PutStatus { status, .. }, _)
+        matches!(transit, Transit::There(_, QueueRequest::PutStatus { status, .. }, _)
             if status.phase == Some(Phase::Dequeued))
     };
     loop {

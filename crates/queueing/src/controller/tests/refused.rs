@@ -12,7 +12,7 @@ fn waits(version: u128) -> DeclaredObject {
 }
 
 /// A world with that job, and the requests of a kind that were not answered.
-fn until(held: &str) -> (World, Vec<(Ticket, Request)>) {
+fn until(held: &str) -> (World, Vec<(Ticket, QueueRequest)>) {
     let mut world = World::new(1, 10);
     world.server.jobs.insert(key("train"), (Stage::Waiting, 6));
     show(&mut world, Change::Listed(waits(1)));
@@ -26,8 +26,8 @@ fn refuse(world: &mut World, ticket: Ticket) {
     world.reply(ticket, reply);
 }
 
-fn labels(request: &Request) -> usize {
-    let Request::ResumeJob { templates, .. } = request else { panic!("{request:?}") };
+fn labels(request: &QueueRequest) -> usize {
+    let QueueRequest::ResumeJob { templates, .. } = request else { panic!("{request:?}") };
     templates.len()
 }
 

@@ -55,7 +55,7 @@ fn a_released_unit_costs_three_requests_and_a_waiting_one_two() {
 /// The reasons that are on their way to units.
 fn on_their_way(world: &World) -> Vec<Reason> {
     let reason = |transit: &Transit| match transit {
-        Transit::There(_, Request::PutStatus { status, .. }, _) => status.reason,
+        Transit::There(_, QueueRequest::PutStatus { status, .. }, _) => status.reason,
         _ => None,
     };
     world.transit.iter().filter_map(reason).collect()

@@ -75,24 +75,24 @@ impl Server {
         if same { Ok(()) } else { Err(409) }
     }
 
-    pub(super) fn take(&mut self, request: &Request) -> Reply {
+    pub(super) fn take(&mut self, request: &QueueRequest) -> Reply {
         let checked = match request {
-            Request::PutStatus { unit, uid, resource_version, .. }
-            | Request::ReturnCapacity { unit, uid, resource_version, .. }
-            | Request::RemoveFinalizer { unit, uid, resource_version, .. } => {
+            QueueRequest::PutStatus { unit, uid, resource_version, .. }
+            | QueueRequest::ReturnCapacity { unit, uid, resource_version, .. }
+            | QueueRequest::RemoveFinalizer { unit, uid, resource_version, .. } => {
                 self.guarded(unit, uid, Some(*resource_version))
             }
-            Request::DeleteUnit { unit, uid } => self.guarded(unit, uid, None),
-            Request::GetUnit { unit } if !self.units.contains_key(unit) => Err(404),
-            Request::CreateUnit { unit, .. } if self.units.contains_key(unit) => Err(409),
+            QueueRequest::DeleteUnit { unit, uid } => self.guarded(unit, uid, None),
+            QueueRequest::GetUnit { unit } if !self.units.contains_key(unit) => Err(404),
+            QueueRequest::CreateUnit { unit, .. } if self.units.contains_key(unit) => Err(409),
             _ => Ok(()),
         };
         if let Err(code) = checked {
             return self.refuse(code);
         }
         let name = match request {
-            Request::CreateUnit { .. } => self.create(request),
-            Request::PutStatus { unit, uid, status, .. } => {
+            QueueRequest::CreateUnit { .. } => self.create(request),
+            QueueRequest::PutStatus { unit, uid, status, .. } => {
                 let stored = &mut self.units.get_mut(unit).unwrap().status;
                 assert_ne!(stored.phase, Some(Phase::Dequeued), "{unit} is written after its release");
                 let order = [None, Some(Phase::Enqueued), Some(Phase::Dequeued)];
@@ -104,28 +104,28 @@ impl Server {
                 }
                 unit.clone()
             }
-            Request::ReturnCapacity { unit, held, .. } => {
+            QueueRequest::ReturnCapacity { unit, held, .. } => {
                 self.units.get_mut(unit).unwrap().notes.held = Some(held.clone());
                 unit.clone()
             }
-            Request::DeleteUnit { unit, .. } => {
+            QueueRequest::DeleteUnit { unit, .. } => {
                 self.units.get_mut(unit).unwrap().deleting = true;
                 self.changed(unit);
                 return Reply::Done;
             }
-            Request::RemoveFinalizer { unit, finalizers, .. } => {
+            QueueRequest::RemoveFinalizer { unit, finalizers, .. } => {
                 self.units.get_mut(unit).unwrap().finalizers = finalizers.others().collect();
                 self.changed(unit);
                 return Reply::Done;
             }
-            Request::GetUnit { unit } => {
+            QueueRequest::GetUnit { unit } => {
                 return Reply::Object(Object::Unit(Box::new(self.units[unit].clone())));
             }
-            Request::PatchQueue { counts, .. } => {
+            QueueRequest::PatchQueue { counts, .. } => {
                 self.queue_writes.push((self.second, *counts));
                 return Reply::Done;
             }
-            Request::ListUnits { after, .. } => {
+            QueueRequest::ListUnits { after, .. } => {
                 let rest = self
                     .units
                     .values()
@@ -135,12 +135,12 @@ impl Server {
                 return Reply::Object(Object::Page(Page { units, after }));
             }
             // The job shows it later.
-            Request::ResumeJob { .. } | Request::LabelTemplates { .. } => return Reply::Done,
-            Request::GetFramework { framework } if self.jobs.contains_key(framework) => {
+            QueueRequest::ResumeJob { .. } | QueueRequest::LabelTemplates { .. } => return Reply::Done,
+            QueueRequest::GetFramework { framework } if self.jobs.contains_key(framework) => {
                 return Reply::Object(Object::Framework(format!("uid-{}", framework.name).into()));
             }
-            Request::GetFramework { .. } => return self.refuse(404),
-            Request::DeleteJob { .. } | Request::GetChild { .. } | Request::Fail { .. } => {
+            QueueRequest::GetFramework { .. } => return self.refuse(404),
+            QueueRequest::DeleteJob { .. } | QueueRequest::GetChild { .. } | QueueRequest::Fail { .. } => {
                 unreachable!("another part sends these")
             }
         };
@@ -149,8 +149,9 @@ impl Server {
         Reply::Object(Object::Unit(Box::new(self.units[&name].clone())))
     }
 
-    pub(super) fn create(&mut self, request: &Request) -> Key {
-        let Request::CreateUnit { unit, kind, job, uid, queue, priority, requests, enqueued, .. } = request
+    pub(super) fn create(&mut self, request: &QueueRequest) -> Key {
+        let QueueRequest::CreateUnit { unit, kind, job, uid, queue, priority, requests, enqueued, .. } =
+            request
         else {
             unreachable!()
         };

@@ -6,7 +6,7 @@ use super::*;
 #[derive(Debug)]
 pub(super) enum Transit {
     /// Sent in that second.
-    There(Ticket, Request, u64),
+    There(Ticket, QueueRequest, u64),
     Back(Ticket, Reply),
 }
 
@@ -270,7 +270,7 @@ impl World {
     }
 
     /// As [`World::settle`], but requests with this summary stay on their way.
-    pub(super) fn settle_except(&mut self, held: &str) -> Vec<(Ticket, Request)> {
+    pub(super) fn settle_except(&mut self, held: &str) -> Vec<(Ticket, QueueRequest)> {
         let mut stay = Vec::new();
         loop {
             self.turn();
@@ -301,7 +301,7 @@ impl World {
             }
             for transit in transit {
                 let Transit::There(_, request, _) = &transit else { continue };
-                if !matches!(request, Request::PatchQueue { .. }) {
+                if !matches!(request, QueueRequest::PatchQueue { .. }) {
                     requests.push(summary(request));
                 }
                 self.arrive(transit);
@@ -386,7 +386,7 @@ impl World {
     }
 
     /// A request arrives, and its reply comes back.
-    pub(super) fn answer(&mut self, ticket: Ticket, request: &Request) {
+    pub(super) fn answer(&mut self, ticket: Ticket, request: &QueueRequest) {
         let reply = self.server.take(request);
         self.reply(ticket, reply);
     }
@@ -423,20 +423,20 @@ impl World {
 }
 
 /// A request in few words.
-pub(super) fn summary(request: &Request) -> String {
+pub(super) fn summary(request: &QueueRequest) -> String {
     match request {
-        Request::PutStatus { unit, status, .. } => {
+        QueueRequest::PutStatus { unit, status, .. } => {
             format!("{} {:?} {:?}", unit.name, status.phase.unwrap(), status.reason.unwrap())
         }
-        Request::CreateUnit { job, .. } => format!("create {}", job.name),
-        Request::DeleteUnit { unit, .. } => format!("delete {}", unit.name),
-        Request::RemoveFinalizer { unit, .. } => format!("remove finalizer of {}", unit.name),
-        Request::ReturnCapacity { unit, held, .. } => format!("{} keeps {held}", unit.name),
-        Request::ListUnits { after, .. } => format!("list after {after:?}"),
-        Request::ResumeJob { job, with, .. } => {
+        QueueRequest::CreateUnit { job, .. } => format!("create {}", job.name),
+        QueueRequest::DeleteUnit { unit, .. } => format!("delete {}", unit.name),
+        QueueRequest::RemoveFinalizer { unit, .. } => format!("remove finalizer of {}", unit.name),
+        QueueRequest::ReturnCapacity { unit, held, .. } => format!("{} keeps {held}", unit.name),
+        QueueRequest::ListUnits { after, .. } => format!("list after {after:?}"),
+        QueueRequest::ResumeJob { job, with, .. } => {
             format!("resume {} at {}", job.name, with.resource_version)
         }
-        Request::LabelTemplates { job, resource_version, labels, .. } => {
+        QueueRequest::LabelTemplates { job, resource_version, labels, .. } => {
             format!("label JobSet {} at {resource_version} for {}", job.name, labels.job)
         }
         other => format!("{other:?}"),

@@ -56,7 +56,7 @@ impl Server {
         }
     }
 
-    fn answer(&mut self, time: i64, request: &Request) -> Reply {
+    fn answer(&mut self, time: i64, request: &QueueRequest) -> Reply {
         if !self.down.contains(&time) || self.reads && is_look(request) {
             return self.store(time, request);
         }
@@ -72,18 +72,18 @@ impl Server {
     }
 
     /// Accepts a write of the stored version.
-    fn store(&mut self, time: i64, request: &Request) -> Reply {
+    fn store(&mut self, time: i64, request: &QueueRequest) -> Reply {
         let job = &mut self.job;
         let write = match request {
-            Request::DeleteJob { resource_version, .. } if *resource_version == job.version => {
+            QueueRequest::DeleteJob { resource_version, .. } if *resource_version == job.version => {
                 *job = Facts { version: job.version + 1, deleting: true, ..*job };
                 "deletes the TrainJob"
             }
-            Request::Fail { row: None, condition, .. } if self.set == ChildEnd::None => {
+            QueueRequest::Fail { row: None, condition, .. } if self.set == ChildEnd::None => {
                 self.set = ChildEnd::Deadline(condition.clone());
                 "fails the JobSet"
             }
-            Request::Fail { row: Some(_), resource_version, condition, .. }
+            QueueRequest::Fail { row: Some(_), resource_version, condition, .. }
                 if *resource_version == job.version =>
             {
                 let finished = condition.at.unix() - at(0).unix();
@@ -91,7 +91,7 @@ impl Server {
                 *job = Facts { version, finished: Some(finished), overdue: true, ..*job };
                 "fails the TrainJob"
             }
-            Request::GetChild { .. } => return child(self.set.clone(), "uid"),
+            QueueRequest::GetChild { .. } => return child(self.set.clone(), "uid"),
             _ => return refused(409),
         };
         self.accepted.push((time, write));

@@ -98,15 +98,10 @@ fn config_map(job: &str) -> ConfigMapObject {
 /// The Pod of a Task, as the watch shows it while it runs.
 pub fn pod(job: &str, index: usize, version: u128) -> PodObject {
     let facts = PodFacts {
-        uid: pod_uid(index),
-        config_map_uid: config_map_uid(job),
-        phase: PodPhase::Running,
-        deletion: None,
         node_name: node(index),
         pod_ip: address(index),
         host_ip: "10.0.0.1".to_owned(),
-        end: None,
-        unwatched: false,
+        ..PodFacts::new(pod_uid(index), config_map_uid(job), PodPhase::Running)
     };
     let name = name::pod_name(job, ROLE, i32::try_from(index).unwrap());
     PodObject { key: Key::new("ns", job), name, resource_version: version, facts, label: None, last: None }

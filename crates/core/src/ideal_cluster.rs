@@ -60,15 +60,8 @@ impl IdealCluster {
                 let Instance::TaskAttempt { config_map_uid, .. } = instance else { return };
                 let uid = self.uid();
                 let facts = PodFacts {
-                    uid: uid.clone(),
-                    config_map_uid: config_map_uid.clone(),
-                    phase: PodPhase::Pending,
-                    deletion: None,
                     node_name: "node".to_owned(),
-                    pod_ip: String::new(),
-                    host_ip: String::new(),
-                    end: None,
-                    unwatched: false,
+                    ..PodFacts::new(uid.clone(), config_map_uid, PodPhase::Pending)
                 };
                 self.objects.pods.insert(name, facts.into());
                 self.objects.pod_creates.insert(name, acknowledged(instance, uid));

@@ -27,6 +27,23 @@ pub struct PodFacts {
     pub unwatched: bool,
 }
 
+impl PodFacts {
+    /// A Pod on no node that is not being deleted.
+    pub fn new(uid: impl Into<String>, config_map_uid: impl Into<String>, phase: PodPhase) -> Self {
+        PodFacts {
+            uid: uid.into(),
+            config_map_uid: config_map_uid.into(),
+            phase,
+            deletion: None,
+            node_name: String::new(),
+            pod_ip: String::new(),
+            host_ip: String::new(),
+            end: None,
+            unwatched: false,
+        }
+    }
+}
+
 /// `status.phase` of a Pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodPhase {

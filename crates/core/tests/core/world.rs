@@ -385,15 +385,5 @@ impl World {
 
 /// A Pod as the cache shows it.
 pub fn pod(uid: &str, config_map_uid: &str, phase: PodPhase) -> PodFacts {
-    PodFacts {
-        uid: uid.to_owned(),
-        config_map_uid: config_map_uid.to_owned(),
-        phase,
-        deletion: None,
-        node_name: String::new(),
-        pod_ip: String::new(),
-        host_ip: String::new(),
-        end: None,
-        unwatched: false,
-    }
+    PodFacts::new(uid, config_map_uid, phase)
 }

@@ -10,17 +10,8 @@ const NAME: &str = "job-w-0";
 
 fn facts(uid: &str, grace_sec: Option<i64>) -> PodFacts {
     let at = Time::floor(jiff::Timestamp::UNIX_EPOCH);
-    PodFacts {
-        uid: uid.into(),
-        config_map_uid: "map".into(),
-        phase: PodPhase::Running,
-        deletion: grace_sec.map(|grace_sec| Deletion { at, grace_sec }),
-        node_name: String::new(),
-        pod_ip: String::new(),
-        host_ip: String::new(),
-        end: None,
-        unwatched: false,
-    }
+    let deletion = grace_sec.map(|grace_sec| Deletion { at, grace_sec });
+    PodFacts { deletion, ..PodFacts::new(uid, "map", PodPhase::Running) }
 }
 
 /// A Pod as a DELETED event shows it.

@@ -6,17 +6,7 @@ use framework_core::observed::Deletion;
 use framework_message::Key;
 
 fn pod(uid: &str, resource_version: u128) -> PodObject {
-    let facts = PodFacts {
-        uid: uid.into(),
-        config_map_uid: "map".into(),
-        phase: PodPhase::Running,
-        deletion: None,
-        node_name: String::new(),
-        pod_ip: String::new(),
-        host_ip: String::new(),
-        end: None,
-        unwatched: false,
-    };
+    let facts = PodFacts::new(uid, "map", PodPhase::Running);
     PodObject {
         key: Key::new("ns", "job"),
         name: "job-w-0".into(),

@@ -142,17 +142,7 @@ impl Cluster {
 
     /// Another client creates a Pod.
     pub fn make_pod(&mut self, framework: &str, name: &str, config_map_uid: &str) -> PodObject {
-        let facts = PodFacts {
-            uid: self.uid("pod"),
-            config_map_uid: config_map_uid.to_owned(),
-            phase: PodPhase::Pending,
-            deletion: None,
-            node_name: String::new(),
-            pod_ip: String::new(),
-            host_ip: String::new(),
-            end: None,
-            unwatched: false,
-        };
+        let facts = PodFacts::new(self.uid("pod"), config_map_uid, PodPhase::Pending);
         let (key, resource_version) = (Key::new(namespace(framework), framework), self.version());
         let label = self.slot(framework);
         let pod = PodObject { key, name: name.to_owned(), resource_version, facts, label, last: None };

@@ -53,6 +53,6 @@ pub use object::{
 };
 pub use outcome::{LifetimeMeasure, Outcome, Wait};
 pub use position::QueuePosition;
-pub use request::{PodLabels, QueueRequest, Resumption, UNGUARDED};
+pub use request::{PodLabels, QueueRequest, Resumption, UNGUARDED, UnitCreation};
 pub use settings::Settings;
 pub use share::Share;

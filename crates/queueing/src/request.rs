@@ -14,30 +14,34 @@ use crate::counts::QueueCounts;
 use crate::job_lifetime::{ConditionPlace, DeadlineCondition};
 use crate::object::{Finalizers, TemplateMetadata, UnitObject, UnitStatus};
 
+/// The unit of a job, owned by it, that is to be created.
+#[derive(Clone, Debug)]
+pub struct UnitCreation {
+    /// The unit's name.
+    pub unit: Key,
+    /// The kind of the job.
+    pub kind: NamedKind,
+    /// Its name.
+    pub job: Key,
+    /// Its UID.
+    pub uid: Arc<str>,
+    /// In which queue.
+    pub queue: Arc<str>,
+    /// Names its priority.
+    pub class: Option<Arc<str>>,
+    /// Its priority, which overrides that of the class.
+    pub priority: Option<i32>,
+    /// The resources that it requests.
+    pub requests: ResourceRequests,
+    /// Since when the job waits.
+    pub enqueued: Timestamp,
+}
+
 /// A request of the controller.
 #[derive(Clone, Debug)]
 pub enum QueueRequest {
-    /// POST of a unit of a job, owned by it.
-    CreateUnit {
-        /// The unit's name.
-        unit: Key,
-        /// The kind of the job.
-        kind: NamedKind,
-        /// Its name.
-        job: Key,
-        /// Its UID.
-        uid: Arc<str>,
-        /// In which queue.
-        queue: Arc<str>,
-        /// Names its priority.
-        class: Option<Arc<str>>,
-        /// Its priority, which overrides that of the class.
-        priority: Option<i32>,
-        /// The resources that it requests.
-        requests: ResourceRequests,
-        /// Since when the job waits.
-        enqueued: Timestamp,
-    },
+    /// POST of a unit.
+    CreateUnit(UnitCreation),
     /// DELETE of a unit, guarded by its UID.
     DeleteUnit {
         /// Its name.

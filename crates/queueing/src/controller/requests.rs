@@ -11,7 +11,7 @@ use super::QueueController;
 use crate::consumer::{ConsumerKey, NamedKind};
 use crate::object::{DeclaredObject, UnitObject};
 use crate::outgoing::{Sent, Work};
-use crate::request::{PodLabels, QueueRequest, Resumption};
+use crate::request::{PodLabels, QueueRequest, Resumption, UnitCreation};
 use crate::unit::{PendingRequest, UnitDecision};
 use framework_message::{Key, Now, Slot, Ticket};
 
@@ -106,7 +106,7 @@ impl QueueController {
         let (sent, request) = match first {
             None if job.wants_unit() => {
                 // If a template cannot be decoded, its requests are unknown: the job gets no unit.
-                let request = QueueRequest::CreateUnit {
+                let creation = UnitCreation {
                     unit: key.unit()?,
                     kind: NamedKind::Declared(Arc::clone(&self.objects.declared_job(key)?.row)),
                     job: key.key.clone(),
@@ -117,7 +117,7 @@ impl QueueController {
                     requests: job.requests.clone().ok()?,
                     enqueued: job.created,
                 };
-                (Sent::Create(key.clone()), request)
+                (Sent::Create(key.clone()), QueueRequest::CreateUnit(creation))
             }
             Some(unit) if begins && job.waits_to_begin() => {
                 let object = self.objects.declared_job(key)?;

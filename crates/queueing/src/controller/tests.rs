@@ -18,7 +18,7 @@ use crate::object::OwnerLink;
 use crate::object::{
     Finalizers, Object, Overtaken, PodUse, QueueObject, QuotaObject, Reply, UnitObject, UnitStatus,
 };
-use crate::request::QueueRequest;
+use crate::request::{QueueRequest, UnitCreation};
 use crate::{Consumer, FrameworkUnits};
 use framework_message::{Rejection, Ticket};
 

@@ -8,21 +8,20 @@ use framework_message::{Key, Now, Slot};
 use super::FrameworkUnits;
 use crate::consumer::{Consumer, ConsumerKey, Growth, NamedKind};
 use crate::outgoing::{Sent, Work};
-use crate::request::QueueRequest;
+use crate::request::{QueueRequest, UnitCreation};
 
 impl FrameworkUnits {
     /// Whether a Framework lacks a unit.
     pub(super) fn wants_create(&self, key: &Key) -> bool {
-        self.create_request(key).is_some()
+        self.creation(key).is_some()
     }
 
     /// The POST that a Framework needs now, if it needs one.
     pub(super) fn create(&mut self, now: Now, job: &ConsumerKey) -> Option<(Sent, QueueRequest, Slot)> {
         let key = &job.key;
-        let request = self.create_request(key)?;
-        let QueueRequest::CreateUnit { uid, .. } = &request else { return None };
-        let slot = Slot::of(uid);
-        if !self.may_act(now, uid, key) {
+        let creation = self.creation(key)?;
+        let slot = Slot::of(&creation.uid);
+        if !self.may_act(now, &creation.uid, key) {
             return None;
         }
         let state = self.unit_requests.entry(key.clone()).or_default();
@@ -34,23 +33,23 @@ impl FrameworkUnits {
             return None;
         }
         state.busy = true;
-        Some((Sent::Create(job.clone()), request, slot))
+        Some((Sent::Create(job.clone()), QueueRequest::CreateUnit(creation), slot))
     }
 
-    fn create_request(&self, key: &Key) -> Option<QueueRequest> {
+    fn creation(&self, key: &Key) -> Option<UnitCreation> {
         let framework = self.frameworks.get(key)?.framework.as_ref()?;
         let job = ConsumerKey::of_framework(key.clone());
         let first = job.unit()?;
         if framework.wants_unit() {
-            return self.units.get(&first).is_none().then(|| self.first_request(&job, framework)).flatten();
+            return self.units.get(&first).is_none().then(|| self.first_creation(&job, framework)).flatten();
         }
-        self.growth_request(&job, framework)
+        self.growth_creation(&job, framework)
     }
 
     /// If a template cannot be decoded, its requests are unknown: the Framework gets no unit, and reports it.
-    fn first_request(&self, job: &ConsumerKey, framework: &Consumer) -> Option<QueueRequest> {
+    fn first_creation(&self, job: &ConsumerKey, framework: &Consumer) -> Option<UnitCreation> {
         let state = self.unit_requests.get(&job.key);
-        Some(QueueRequest::CreateUnit {
+        Some(UnitCreation {
             unit: job.unit()?,
             kind: NamedKind::Framework,
             job: job.key.clone(),
@@ -63,9 +62,8 @@ impl FrameworkUnits {
         })
     }
 
-    /// The request that creates the unit of the first growth that has none. Queue and priority are those of
-    /// the first unit.
-    fn growth_request(&self, job: &ConsumerKey, framework: &Consumer) -> Option<QueueRequest> {
+    /// The unit of the first growth that has none. Queue and priority are those of the first unit.
+    fn growth_creation(&self, job: &ConsumerKey, framework: &Consumer) -> Option<UnitCreation> {
         if framework.deleting || framework.stage == Stage::Finished {
             return None;
         }
@@ -77,7 +75,7 @@ impl FrameworkUnits {
         let (unit, requests, enqueued) = framework.growths.iter().find_map(missing)?;
         let first = self.units.get(&job.unit()?);
         let first = first.filter(|unit| unit.owner.as_ref() == Some(&framework.uid));
-        Some(QueueRequest::CreateUnit {
+        Some(UnitCreation {
             unit,
             kind: NamedKind::Framework,
             job: job.key.clone(),

@@ -1,7 +1,6 @@
 //! Requests of the controller of QueueUnits as they go over the wire.
 
 use http::Method;
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
 use serde_json::{Value, json};
 
@@ -12,7 +11,7 @@ use framework_api::queue::{
 };
 use framework_core::truncate::truncate;
 use framework_message::{Key, Slot};
-use framework_queueing::{NamedKind, QueueRequest, UNGUARDED, UnitStatus};
+use framework_queueing::{NamedKind, QueueRequest, UNGUARDED, UnitCreation, UnitStatus};
 
 use super::call::{Call, JSON, JSON_PATCH, MERGE_PATCH, Target};
 use super::engine::framework_at;
@@ -25,16 +24,7 @@ const MOST_MESSAGE: usize = 8_192;
 /// Renders a request about a QueueUnit, a Queue or a job: its method, path and body. It never fails.
 pub fn render(request: &QueueRequest) -> Call {
     match request {
-        QueueRequest::CreateUnit { unit, kind, job, uid, queue, class, priority, requests, enqueued } => {
-            let mut spec = json!({"queue": &**queue, "resource": requests.to_list()});
-            if let Some(class) = class {
-                spec["priorityClassName"] = json!(&**class);
-            }
-            if let Some(priority) = priority {
-                spec["priority"] = json!(priority);
-            }
-            create(unit, kind, job, uid, *enqueued, spec)
-        }
+        QueueRequest::CreateUnit(creation) => create(creation),
         QueueRequest::DeleteUnit { unit, uid } => one(unit).delete(uid, None, false),
         QueueRequest::GetUnit { unit } => one(unit).get(),
         QueueRequest::GetFramework { framework } => framework_at(&framework.namespace, &framework.name).get(),
@@ -124,9 +114,17 @@ fn one(unit: &Key) -> Target {
     target
 }
 
-fn create(unit: &Key, of: &NamedKind, job: &Key, uid: &str, enqueued: Timestamp, mut spec: Value) -> Call {
+fn create(creation: &UnitCreation) -> Call {
+    let UnitCreation { unit, kind: of, job, uid, queue, class, priority, requests, enqueued } = creation;
     let (api_version, kind) = (of.api_version(), of.kind());
-    let (namespace, name): (&str, &str) = (&job.namespace, &job.name);
+    let (namespace, name, uid): (&str, &str, &str) = (&job.namespace, &job.name, uid);
+    let mut spec = json!({"queue": &**queue, "resource": requests.to_list()});
+    if let Some(class) = class {
+        spec["priorityClassName"] = json!(&**class);
+    }
+    if let Some(priority) = priority {
+        spec["priority"] = json!(priority);
+    }
     spec["consumerRef"] = json!({
         "apiVersion": api_version, "kind": kind, "name": name, "namespace": namespace, "uid": uid,
     });

@@ -12,7 +12,7 @@ impl World {
             self.turn();
             for transit in std::mem::take(&mut self.transit) {
                 let Transit::There(ticket, request, _) = transit else { continue };
-                if let QueueRequest::CreateUnit { unit, requests, .. } = &request {
+                if let QueueRequest::CreateUnit(UnitCreation { unit, requests, .. }) = &request {
                     made.push(format!("{} {requests}", unit.name));
                 }
                 let reply = self.server.take(&request);

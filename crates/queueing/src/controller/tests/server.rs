@@ -84,14 +84,14 @@ impl Server {
             }
             QueueRequest::DeleteUnit { unit, uid } => self.guarded(unit, uid, None),
             QueueRequest::GetUnit { unit } if !self.units.contains_key(unit) => Err(404),
-            QueueRequest::CreateUnit { unit, .. } if self.units.contains_key(unit) => Err(409),
+            QueueRequest::CreateUnit(creation) if self.units.contains_key(&creation.unit) => Err(409),
             _ => Ok(()),
         };
         if let Err(code) = checked {
             return self.refuse(code);
         }
         let name = match request {
-            QueueRequest::CreateUnit { .. } => self.create(request),
+            QueueRequest::CreateUnit(creation) => self.create(creation),
             QueueRequest::PutStatus { unit, uid, status, .. } => {
                 let stored = &mut self.units.get_mut(unit).unwrap().status;
                 assert_ne!(stored.phase, Some(Phase::Dequeued), "{unit} is written after its release");
@@ -149,12 +149,8 @@ impl Server {
         Reply::Object(Object::Unit(Box::new(self.units[&name].clone())))
     }
 
-    pub(super) fn create(&mut self, request: &QueueRequest) -> Key {
-        let QueueRequest::CreateUnit { unit, kind, job, uid, queue, priority, requests, enqueued, .. } =
-            request
-        else {
-            unreachable!()
-        };
+    pub(super) fn create(&mut self, creation: &UnitCreation) -> Key {
+        let UnitCreation { unit, kind, job, uid, queue, priority, requests, enqueued, .. } = creation;
         let (name, version) = (unit.clone(), self.stamp());
         let unit = UnitObject {
             key: name.clone(),

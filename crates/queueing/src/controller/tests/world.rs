@@ -428,7 +428,7 @@ pub(super) fn summary(request: &QueueRequest) -> String {
         QueueRequest::PutStatus { unit, status, .. } => {
             format!("{} {:?} {:?}", unit.name, status.phase.unwrap(), status.reason.unwrap())
         }
-        QueueRequest::CreateUnit { job, .. } => format!("create {}", job.name),
+        QueueRequest::CreateUnit(creation) => format!("create {}", creation.job.name),
         QueueRequest::DeleteUnit { unit, .. } => format!("delete {}", unit.name),
         QueueRequest::RemoveFinalizer { unit, .. } => format!("remove finalizer of {}", unit.name),
         QueueRequest::ReturnCapacity { unit, held, .. } => format!("{} keeps {held}", unit.name),

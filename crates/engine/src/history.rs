@@ -108,13 +108,7 @@ impl Line {
     /// The Framework that the line is about.
     pub fn key(&self) -> Key {
         match self {
-            Line::Framework { framework, .. } | Line::Task { framework, .. } => {
-                let metadata = &framework.metadata;
-                Key::new(
-                    metadata.namespace.as_deref().unwrap_or_default(),
-                    metadata.name.as_deref().unwrap_or_default(),
-                )
-            }
+            Line::Framework { framework, .. } | Line::Task { framework, .. } => Key::of(framework),
             Line::Unreadable { key, .. } | Line::Pod { key, .. } => key.clone(),
             Line::Redacted(line) => line.key(),
         }
@@ -164,7 +158,7 @@ impl Line {
                     _ => "the Framework is deleted".to_owned(),
                 };
                 let gap = gap.map_or_else(String::new, |Gap::FinalStateUnknown| format!(" {INCOMPLETE}"));
-                format!("[{}] {what}{gap}", key_of(framework))
+                format!("[{}] {what}{gap}", Key::of(framework))
             }
             Line::Unreadable { key, .. } => {
                 format!("[{key}] the Framework is deleted (incomplete: it could not be read)")
@@ -175,9 +169,9 @@ impl Line {
                     Snapshot::TaskDeletion { task_role, task_index, .. } => {
                         (task_role, task_index, "removed")
                     }
-                    Snapshot::FrameworkRetry => return format!("[{}]", key_of(framework)),
+                    Snapshot::FrameworkRetry => return format!("[{}]", Key::of(framework)),
                 };
-                format!("[{}][{role}][{index}] the Task is {what}", key_of(framework))
+                format!("[{}][{role}][{index}] the Task is {what}", Key::of(framework))
             }
             Line::Pod { key, pod } => {
                 let whole = matches!(pod.state, LastState::Whole(_));
@@ -250,12 +244,6 @@ fn written(object: &impl serde::Serialize) -> usize {
 /// Plain data has a JSON form.
 fn text(object: &impl serde::Serialize) -> String {
     serde_json::to_string(object).unwrap_or_default()
-}
-
-fn key_of(framework: &Framework) -> String {
-    let metadata = &framework.metadata;
-    let namespace = metadata.namespace.as_deref().unwrap_or_default();
-    format!("{namespace}/{}", metadata.name.as_deref().unwrap_or_default())
 }
 
 impl Line {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use framework_api::Framework;
+
 /// Names a namespaced object of a kind that the context determines; `types.NamespacedName` of
 /// controller-runtime.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,6 +19,15 @@ impl Key {
     /// The object `name` in `namespace`.
     pub fn new(namespace: &str, name: &str) -> Self {
         Key { namespace: namespace.into(), name: name.into() }
+    }
+
+    /// The key of a Framework.
+    pub fn of(framework: &Framework) -> Self {
+        let metadata = &framework.metadata;
+        Key::new(
+            metadata.namespace.as_deref().unwrap_or_default(),
+            metadata.name.as_deref().unwrap_or_default(),
+        )
     }
 }
 

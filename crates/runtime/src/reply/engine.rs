@@ -27,11 +27,11 @@ pub fn success(request: &Request, body: &[u8]) -> Result<Reply, String> {
             Some(map) if map.facts.framework_uid.is_some() => Ok(Reply::Object(Object::ConfigMap(map))),
             _ => foreign(body, ConfigMapObject::RESOURCE.kind).map_err(text),
         },
-        Request::RestoreLabel { framework, pod: Some(_), .. } => pod(&key_of(framework), body).map_err(text),
+        Request::RestoreLabel { framework, pod: Some(_), .. } => pod(&Key::of(framework), body).map_err(text),
         Request::RestoreLabel { pod: None, .. } => config_map(body).map_err(text),
         Request::Act { framework, action, .. } => match action {
             Action::CreatePod { .. } | Action::ConfirmPod { .. } => {
-                pod(&key_of(framework), body).map_err(text)
+                pod(&Key::of(framework), body).map_err(text)
             }
             Action::CreateConfigMap { .. } | Action::ConfirmConfigMap { .. } => {
                 config_map(body).map_err(text)
@@ -71,11 +71,6 @@ fn unknown_field(warning: &str) -> Option<String> {
     let (field, _) = rest.split_once("\\\"")?;
     let is_good = !field.is_empty() && field.len() <= LONGEST_FIELD;
     is_good.then(|| field.to_owned())
-}
-
-fn key_of(framework: &framework_api::Framework) -> Key {
-    let metadata = &framework.metadata;
-    Key::new(metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
 }
 
 fn pod(key: &Key, body: &[u8]) -> Result<Reply, serde_json::Error> {

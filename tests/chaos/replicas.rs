@@ -133,7 +133,14 @@ impl Chaos {
             self.took.entry(injection).or_default().push(took);
         }
         all.iter().for_each(|jobs| jobs.await_ends(&mut self.findings));
-        let (map, _) = map.end_with_changes(checkers::slim);
+        let (map, requests) = map.end_with_changes(checkers::slim);
+        match checkers::seizures(&map, &requests) {
+            Ok(counts) => {
+                println!("by the Leases: {counts:?}");
+                assert!(counts.seized > 0, "no slot of a killed replica was seized");
+            }
+            Err(broken) => self.findings.twice.push(broken),
+        }
         let histories = all.map(|jobs| jobs.end(&map, &mut self.findings));
         for (injection, taken) in self.taken.drain(..) {
             let first = taken.first(&histories);

@@ -1,7 +1,7 @@
 //! The checkers of the simulated cluster, applied to a real API server: its watches give the objects, and its
 //! audit log gives the author and the time of each change.
 
-use framework_sim::check::{self, Checker};
+use framework_sim::check::{self, Checker, seizure};
 use framework_sim::recorded::{self, Event};
 use framework_testcluster::audit::Record;
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ fn event(change: &Change) -> Event {
         Object::Framework(framework) => ("frameworks", serde_json::to_value(framework)),
         Object::ConfigMap(config_map) => ("configmaps", serde_json::to_value(config_map)),
         Object::Pod(pod) => ("pods", serde_json::to_value(pod)),
-        Object::OfQueues(plural, object) => (*plural, serde_json::to_value(object)),
+        Object::Other(plural, object) => (*plural, serde_json::to_value(object)),
     };
     Event { plural, object: object.expect("an object is plain data"), gone: change.what == What::Gone }
 }
@@ -51,6 +51,12 @@ pub fn broken_promises(history: &framework_sim::History) -> Vec<String> {
 /// delete Frameworks only in the foreground, and change no owners.
 pub fn broken_guarantees(history: &framework_sim::History) -> Vec<String> {
     broken(&check::guarantees::ALL, history)
+}
+
+/// Counts the slots that changed hands, by a recording of the map and of Leases. An error tells of a seizure
+/// from an owner that still held its Lease.
+pub fn seizures(changes: &[Change], requests: &[Record]) -> Result<seizure::Counts, String> {
+    seizure::check(&recorded(changes, requests)).map_err(|broken| broken.to_string())
 }
 
 fn broken(checkers: &[(&str, Checker)], history: &framework_sim::History) -> Vec<String> {

@@ -47,8 +47,8 @@ pub enum Object {
     ConfigMap(Box<ConfigMap>),
     /// A Pod.
     Pod(Box<Pod>),
-    /// An object of queues, with the plural of its kind.
-    OfQueues(&'static str, Box<DynamicObject>),
+    /// An object of another kind, of queues or a Lease, with the plural of its kind.
+    Other(&'static str, Box<DynamicObject>),
 }
 
 impl Object {
@@ -58,7 +58,7 @@ impl Object {
             "frameworks" => opened(parsed(object)),
             "configmaps" => Object::ConfigMap(Box::new(parsed(object))),
             "pods" => Object::Pod(Box::new(parsed(object))),
-            _ => Object::OfQueues(plural, Box::new(object)),
+            _ => Object::Other(plural, Box::new(object)),
         }
     }
 
@@ -68,7 +68,7 @@ impl Object {
             Object::Framework(framework) => &framework.metadata,
             Object::ConfigMap(config_map) => &config_map.metadata,
             Object::Pod(pod) => &pod.metadata,
-            Object::OfQueues(_, object) => &object.metadata,
+            Object::Other(_, object) => &object.metadata,
         }
     }
 }
@@ -84,7 +84,7 @@ impl Change {
         match self.object {
             Object::Framework(_) => self.what == What::Changed,
             Object::ConfigMap(_) | Object::Pod(_) => self.what != What::Changed,
-            Object::OfQueues(..) => false,
+            Object::Other(..) => false,
         }
     }
 }
@@ -169,7 +169,7 @@ impl History {
                     let ended = phase.is_some_and(|phase| ["Succeeded", "Failed"].contains(&phase));
                     live(&mut history.pods, version, what, &*pod, ended);
                 }
-                Object::OfQueues(..) => {}
+                Object::Other(..) => {}
             }
         }
         history

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use framework_message::Slot;
-use framework_sim::{Change, Exchange, History, Verb};
+use framework_sim::{Change, Exchange, History, Verb, check};
 use serde_json::Value;
 
 use super::SECOND;
@@ -177,7 +177,9 @@ pub fn judge(history: &History, pauses: &[Pause]) -> Result<Counts, (String, u64
         landed.map_err(|what| (what, change.rv))?;
     }
     // The same by versions, which no clock orders.
-    framework_sim::check::owners::check(history).map_err(|broken| (broken.to_string(), broken.rv))?;
+    let breach = |broken: check::Violation| (broken.to_string(), broken.rv);
+    check::owners::check(history).map_err(breach)?;
+    check::seizure::check(history).map_err(breach)?;
     Ok(counts)
 }
 

@@ -12,7 +12,7 @@ use framework_testcluster::Component;
 use crate::cluster::lease::Alone;
 use crate::cluster::queues::QUEUEING;
 use crate::cluster::recording::Recording;
-use crate::cluster::replicas::{LEASE, Replicas};
+use crate::cluster::replicas::{LEASE, Replicas, leader};
 use crate::cluster::{self, await_frameworks_by, checkers, client, installed};
 use crate::disturbance::relay::Relay;
 use crate::disturbance::{Crashed, restart, witness};
@@ -28,7 +28,8 @@ const AWAY: Duration = Duration::from_secs(3 * LEASE);
 const MORE: usize = 24;
 /// The goal for a replica that is asked to end.
 const HAND_OVER: Duration = Duration::from_secs(1);
-/// The goal for the first write after a replica was lost: 1.2 Leases and two seconds.
+/// The goal for the first write after a replica was lost: 1.2 Leases and two seconds. It is the same for the
+/// leader: the others count the time of its two Leases at once.
 const FIRST_WRITE: Duration = Duration::from_millis(1200 * LEASE + 2000);
 
 /// The disturbance of one moment.
@@ -36,6 +37,8 @@ const FIRST_WRITE: Duration = Duration::from_millis(1200 * LEASE + 2000);
 enum Injection {
     /// A replica is killed, and another Pod takes its place.
     Kill,
+    /// The same with the leader, which owns slots itself: before they are seized, there is another leader.
+    KillLeader,
     /// A replica is killed, and its container is started again in the same Pod.
     Restart,
     /// A replica is asked to end, and another Pod takes its place.
@@ -56,7 +59,7 @@ enum Injection {
 
 use Injection::*;
 
-const ALL: [Injection; 9] = [Kill, Restart, Stop, Freeze, CutOff, ApiServer, Etcd, Roll, Scale];
+const ALL: [Injection; 10] = [Kill, KillLeader, Restart, Stop, Freeze, CutOff, ApiServer, Etcd, Roll, Scale];
 
 /// How large a run is.
 struct Size {
@@ -157,6 +160,7 @@ impl Chaos {
         let begun = Instant::now();
         match injection {
             Kill | Restart | Stop | Freeze | CutOff => return self.lose(name, injection, jobs),
+            KillLeader => return self.lose(self.leader(), injection, jobs),
             ApiServer => {
                 drop(Crashed::now());
                 self.replicas.await_shares();
@@ -181,7 +185,7 @@ impl Chaos {
         self.taken.push((injection, Taken::from(name)));
         let begun = Instant::now();
         let took = match injection {
-            Kill => {
+            Kill | KillLeader => {
                 self.replicas.kill(name);
                 jobs.add(&mut self.random, MORE);
                 self.replicas.forget(name);
@@ -226,6 +230,13 @@ impl Chaos {
         };
         self.replicas.await_shares();
         took
+    }
+
+    /// The leader, by its Lease.
+    fn leader(&self) -> &'static str {
+        let leader = leader();
+        let named = ALWAYS.into_iter().find(|name| *name == leader);
+        named.unwrap_or_else(|| panic!("{leader} leads, and is none of {:?}", self.replicas.names()))
     }
 
     fn roll(&mut self) {

@@ -5,11 +5,12 @@ use std::path::Path;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::Api;
 use serde_json::Value;
 
-use super::{PATIENCE, block_on, client, installed, log_of, program, start_program_with};
+use super::{PATIENCE, block_on, client, installed, log_of, program, start_program_with, until};
 
 /// How long a Lease lasts without a renewal, in seconds: short, so that tests wait little.
 pub const LEASE: u64 = 5;
@@ -17,6 +18,8 @@ pub const LEASE: u64 = 5;
 const GRACE: Duration = Duration::from_secs(40);
 /// The ConfigMap that holds the map of slots.
 pub const MAP: &str = "frameworkcontroller-slots";
+/// The Lease of the leader.
+const LEADER: &str = "frameworkcontroller-leader";
 
 /// The replicas of a test. With this value they end, and their Leases and map are deleted.
 pub struct Replicas {
@@ -161,6 +164,16 @@ pub fn owners() -> BTreeMap<u8, String> {
         Some((slot, row["owner"].as_str()?.to_owned()))
     };
     rows.into_iter().filter_map(owner).collect()
+}
+
+/// The name of the replica that is the leader, once there is one.
+pub fn leader() -> String {
+    let leases: Api<Lease> = Api::namespaced(client(), "default");
+    until("a leader", || {
+        let lease = block_on(leases.get_opt(LEADER)).unwrap_or_default()?;
+        let holder = lease.spec?.holder_identity.filter(|holder| !holder.is_empty())?;
+        Some(host_of(&holder).to_owned())
+    })
 }
 
 /// The name of the replica whose incarnation this is.

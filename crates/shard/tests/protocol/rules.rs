@@ -167,6 +167,22 @@ fn the_slots_of_a_member_that_is_cut_off_are_seized_when_it_has_stopped() {
     assert!((8..18).contains(&waited), "{waited} s");
 }
 
+/// The others have timed its own Lease and the leader's, both at once.
+#[test]
+fn the_slots_of_a_leader_that_dies_are_seized_after_one_expiry() {
+    let mut world = settled(&["a", "b", "c"]);
+    let leader = world.store.leases["frameworkcontroller-leader"].1.holder.clone().unwrap();
+    let is_owner = |entry: &Entry| entry.owner.as_ref() == Some(&leader);
+    let owns = |world: &World| world.store.map.as_ref().unwrap().1.slots.values().any(is_owner);
+    assert!(owns(&world), "it has slots itself");
+    let begun = world.time;
+    world.crash(number(&world, &leader));
+    until(&mut world, 20, |world| !owns(world));
+    // As for any member: two expiries, one after the other, would be 24 s.
+    let waited = (world.time - begun) / 1000;
+    assert!((8..18).contains(&waited), "{waited} s");
+}
+
 #[test]
 fn a_lapse_that_ends_loses_nothing() {
     let mut world = settled(&["a"]);

@@ -7,6 +7,7 @@
 mod caches;
 #[path = "../cluster/mod.rs"]
 mod cluster;
+mod deleted_map;
 mod disturbance;
 mod epoch;
 mod guarantees;

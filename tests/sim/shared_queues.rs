@@ -13,7 +13,10 @@ use crate::replicas::{replica_with, shared};
 use crate::simulation::controller::{Controller, Setup, member_of};
 use crate::simulation::life::calm;
 use crate::simulation::walk::queues::broken_promise;
-use crate::simulation::{SECOND, pass, simulate, slots};
+use crate::simulation::{SECOND, pass, seeds, simulate, slots};
+
+/// An interleaving, by its seed and the rule that the replicas lack.
+type Interleaving = fn(u64, Option<Defect>) -> Result<(), String>;
 
 /// How the owner of the namespace goes.
 #[derive(Clone, Copy, Debug)]
@@ -100,8 +103,8 @@ impl Scene {
 }
 
 /// The watch of the other replica does not show a release.
-fn unshown(lack: Option<Defect>) -> Result<(), String> {
-    simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {
+fn unshown(seed: u64, lack: Option<Defect>) -> Result<(), String> {
+    simulate(seed, Options { keep_trace: false, ..calm() }, |cluster| async move {
         let scene = Scene::new(cluster, lack).await;
         scene.unit("waits", 0).await;
         scene.cluster.freeze_watches(&scene.other.name, "queueunits", SECOND * 100);
@@ -113,8 +116,8 @@ fn unshown(lack: Option<Defect>) -> Result<(), String> {
 }
 
 /// The release of one unit hangs on its way. Then another unit comes to the front.
-fn late(leaves: Leaves, lack: Option<Defect>) -> Result<(), String> {
-    simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {
+fn late(seed: u64, leaves: Leaves, lack: Option<Defect>) -> Result<(), String> {
+    simulate(seed, Options { keep_trace: false, ..calm() }, |cluster| async move {
         let scene = Scene::new(cluster, lack).await;
         scene.unit("first", 1).await;
         scene.unit("second", 0).await;
@@ -136,13 +139,13 @@ fn late(leaves: Leaves, lack: Option<Defect>) -> Result<(), String> {
 
 #[test]
 fn a_release_that_the_new_owners_watch_has_not_shown_counts() {
-    assert_eq!(unshown(None), Ok(()));
+    assert_eq!(unshown(1, None), Ok(()));
 }
 
 #[test]
 fn a_release_that_lands_late_finds_its_room_after_a_stop_and_a_crash() {
     for leaves in [Leaves::ByStop, Leaves::ByCrash] {
-        assert_eq!(late(leaves, None), Ok(()), "{leaves:?}");
+        assert_eq!(late(1, leaves, None), Ok(()), "{leaves:?}");
     }
 }
 
@@ -176,14 +179,15 @@ fn objects_that_no_slot_selects_are_listed_before_the_first_slot_comes() {
 /// A release in the shadow of the old owner: each of the three rules closes one way to it.
 #[test]
 fn each_rule_of_shared_queues_that_is_switched_off_is_missed() {
-    let found = [
-        (Defect::ReleaseUnlisted, unshown(Some(Defect::ReleaseUnlisted))),
-        (Defect::HandOverEarly, late(Leaves::ByStop, Some(Defect::HandOverEarly))),
-        (Defect::ForgetHold, late(Leaves::ByCrash, Some(Defect::ForgetHold))),
+    let cases: [(Defect, Interleaving); 3] = [
+        (Defect::ReleaseUnlisted, unshown),
+        (Defect::HandOverEarly, |seed, lack| late(seed, Leaves::ByStop, lack)),
+        (Defect::ForgetHold, |seed, lack| late(seed, Leaves::ByCrash, lack)),
     ];
-    for (rule, found) in found {
-        let what = found.expect_err("without a rule nothing goes wrong");
-        eprintln!("{rule:?}: {what}");
+    for (rule, interleaving) in cases {
+        let found = seeds::until_wrong(|seed| interleaving(seed, Some(rule)));
+        let (count, what) = found.unwrap_or_else(|| panic!("{rule:?}: nothing goes wrong"));
+        eprintln!("{rule:?}: after {count} seeds: {what}");
         assert!(what.contains("3 are held and 0 used by others, of 2"), "{rule:?}: {what}");
     }
 }

@@ -10,7 +10,10 @@ use crate::replicas::{policy, shared};
 use crate::simulation::controller::{Controller, MemberSetup, Setup, member_of};
 use crate::simulation::life::calm;
 use crate::simulation::manifest::{Deeds, SLOT, framework};
-use crate::simulation::{SECOND, pass, simulate, slots};
+use crate::simulation::{SECOND, pass, seeds, simulate, slots};
+
+/// An interleaving, by its seed and the rule that the replicas lack.
+type Interleaving = fn(u64, Lack) -> Result<(), String>;
 
 /// The rule that the replicas lack.
 #[derive(Clone, Copy, Debug)]
@@ -77,18 +80,19 @@ fn judged(history: History) -> Result<(), String> {
 }
 
 fn play<F: Future<Output = Result<(), String>>>(
+    seed: u64,
     lack: Lack,
     setup: Setup,
     interleaving: impl FnOnce(Scene) -> F,
 ) -> Result<(), String> {
-    simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {
+    simulate(seed, Options { keep_trace: false, ..calm() }, |cluster| async move {
         interleaving(Scene::new(cluster, lack, setup).await).await
     })
 }
 
 /// B2. The Lease of a replica is not renewed. All Frameworks are stopped while the replica may still act.
-fn take_over(lack: Lack) -> Result<(), String> {
-    play(lack, Setup::default(), |scene| async move {
+fn take_over(seed: u64, lack: Lack) -> Result<(), String> {
+    play(seed, lack, Setup::default(), |scene| async move {
         for index in 0..16 {
             framework(&format!("f{index}")).role("w", 1).told("run-ms", "forever").create(&scene.user);
         }
@@ -103,10 +107,10 @@ fn take_over(lack: Lack) -> Result<(), String> {
 }
 
 /// Requests wait for the budget when the right to act ends.
-fn waiting_requests(lack: Lack) -> Result<(), String> {
+fn waiting_requests(seed: u64, lack: Lack) -> Result<(), String> {
     let mut setup = Setup::default();
     (setup.settings.qps, setup.settings.burst) = (8.0, 4);
-    play(lack, setup, |scene| async move {
+    play(seed, lack, setup, |scene| async move {
         for index in 0..8 {
             framework(&format!("f{index}")).role("w", 40).told("run-ms", "forever").create(&scene.user);
         }
@@ -120,8 +124,8 @@ fn waiting_requests(lack: Lack) -> Result<(), String> {
 
 /// B8. A slot goes away and comes back. Creates of its Frameworks were refused when it went away; under the
 /// other owner the Frameworks run to their end.
-fn old_list(lack: Lack) -> Result<(), String> {
-    play(lack, Setup::default(), |scene| async move {
+fn old_list(seed: u64, lack: Lack) -> Result<(), String> {
+    play(seed, lack, Setup::default(), |scene| async move {
         let refused = Rule::new(Fault::Quota).verb(Verb::Create).plural("pods").times(u32::MAX);
         scene.cluster.faults(|faults| faults.script(refused));
         for index in 0..8 {
@@ -153,8 +157,8 @@ fn old_list(lack: Lack) -> Result<(), String> {
 }
 
 /// B10. Frameworks are created with labels of other slots.
-fn foreign_labels(lack: Lack) -> Result<(), String> {
-    play(lack, Setup::default(), |scene| async move {
+fn foreign_labels(seed: u64, lack: Lack) -> Result<(), String> {
+    play(seed, lack, Setup::default(), |scene| async move {
         for index in 0..8_u8 {
             let mut copy = framework(&format!("f{index}")).role("w", 1).value();
             copy["metadata"]["labels"][SLOT] = Slot(index * 32).to_string().into();
@@ -171,22 +175,23 @@ fn foreign_labels(lack: Lack) -> Result<(), String> {
 #[test]
 fn no_interleaving_of_a_rule_of_ownership_gives_a_slot_two_owners() {
     for interleaving in [take_over, waiting_requests, old_list, foreign_labels] {
-        assert_eq!(interleaving(Lack::Nothing), Ok(()));
+        assert_eq!(interleaving(1, Lack::Nothing), Ok(()));
     }
 }
 
 #[test]
 fn each_rule_of_ownership_that_is_switched_off_gives_two_owners() {
     let second_owner = "it acts for a slot that it does not own";
-    let found = [
-        (take_over(Lack::Member(ShardDefect::TakeOverAtOnce)), second_owner),
-        (waiting_requests(Lack::Engine(Defect::AskOnce)), second_owner),
-        (old_list(Lack::Engine(Defect::TrustOldList)), "which has ended"),
-        (foreign_labels(Lack::Engine(Defect::TrustLabel)), second_owner),
+    let cases: [(Interleaving, Lack, &str); 4] = [
+        (take_over, Lack::Member(ShardDefect::TakeOverAtOnce), second_owner),
+        (waiting_requests, Lack::Engine(Defect::AskOnce), second_owner),
+        (old_list, Lack::Engine(Defect::TrustOldList), "which has ended"),
+        (foreign_labels, Lack::Engine(Defect::TrustLabel), second_owner),
     ];
-    for (place, (found, expected)) in found.into_iter().enumerate() {
-        let what = found.expect_err(&format!("interleaving {place}: nothing goes wrong"));
-        eprintln!("{what}");
-        assert!(what.contains(expected), "interleaving {place}: {what}");
+    for (interleaving, lack, expected) in cases {
+        let found = seeds::until_wrong(|seed| interleaving(seed, lack));
+        let (count, what) = found.unwrap_or_else(|| panic!("{lack:?}: nothing goes wrong"));
+        eprintln!("{lack:?}: after {count} seeds: {what}");
+        assert!(what.contains(expected), "{lack:?}: {what}");
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use framework_access::{Directions, client};
-use framework_barrier::settings::Settings;
+use framework_barrier::settings::{DEFAULT_MOUNT, Settings};
 use framework_testcluster::audit::Mark;
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ fn settings(namespace: &str) -> Settings {
         name: "train".to_owned(),
         interval: Duration::from_millis(200),
         timeout: Duration::from_secs(120),
-        mount: framework_barrier::MOUNT.into(),
+        mount: DEFAULT_MOUNT.into(),
         directions: Directions { kubeconfig_file, ..Directions::default() },
     }
 }

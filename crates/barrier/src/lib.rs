@@ -27,9 +27,6 @@ use pace::Pace;
 use request::Reader;
 use settings::Settings;
 
-/// Where the containers of the original's examples expect the files.
-pub const MOUNT: &str = "/mnt/frameworkbarrier";
-
 /// Why the barrier was not passed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

@@ -19,6 +19,8 @@ pub const TIMEOUT: &str = "BARRIER_CHECK_TIMEOUT_SEC";
 /// Variable: the mount path of the volume that the app containers share.
 pub const MOUNT: &str = "BARRIER_MOUNT_PATH";
 
+/// Where the containers of the original's examples expect the files.
+pub const DEFAULT_MOUNT: &str = "/mnt/frameworkbarrier";
 const DEFAULT_INTERVAL: u64 = 10;
 const DEFAULT_TIMEOUT: u64 = 600;
 /// The original has no upper bound; an interval longer than the time-out means the time-out.
@@ -86,7 +88,7 @@ impl Settings {
             )?,
             interval: seconds(INTERVAL, read(INTERVAL), DEFAULT_INTERVAL, INTERVALS)?,
             timeout: seconds(TIMEOUT, read(TIMEOUT), DEFAULT_TIMEOUT, TIMEOUTS)?,
-            mount: read(MOUNT).map_or_else(|| crate::MOUNT.into(), Into::into),
+            mount: read(MOUNT).map_or_else(|| DEFAULT_MOUNT.into(), Into::into),
             directions: Directions {
                 address: text("KUBE_APISERVER_ADDRESS"),
                 kubeconfig_file: None,

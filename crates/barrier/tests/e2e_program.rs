@@ -61,7 +61,7 @@ fn the_image_holds_this_program_and_works_where_the_volume_is() {
         package,
         format!("/release/{program}\" /{program}\n"),
         format!("COPY --from=build /{program} /{program}\n"),
-        format!("WORKDIR {}\n", framework_barrier::MOUNT),
+        format!("WORKDIR {}\n", framework_barrier::settings::DEFAULT_MOUNT),
         format!("ENTRYPOINT [\"/{program}\"]\n"),
     ] {
         assert!(image.contains(&line), "{line}");

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use framework_access::{Directions, client};
 use framework_barrier::barrier::{Query, Reply};
 use framework_barrier::request::Reader;
-use framework_barrier::settings::Settings;
+use framework_barrier::settings::{DEFAULT_MOUNT, Settings};
 use framework_barrier::{addresses, document};
 use framework_programs::workspace::root;
 use framework_testcluster::{Cluster, Component, Options};
@@ -125,7 +125,7 @@ fn settings(cluster: &Cluster, namespace: &str) -> Settings {
         name: NAME.to_owned(),
         interval: INTERVAL,
         timeout: PATIENCE,
-        mount: framework_barrier::MOUNT.into(),
+        mount: DEFAULT_MOUNT.into(),
         directions: Directions { kubeconfig_file, ..Directions::default() },
     }
 }

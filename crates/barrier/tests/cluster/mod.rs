@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use framework_access::{Directions, client};
-use framework_barrier::settings::Settings;
+use framework_barrier::settings::{DEFAULT_MOUNT, Settings};
 use framework_barrier::{Error, run};
 use framework_testcluster::audit::{Mark, Record};
 use framework_testcluster::{Cluster, shared};
@@ -104,7 +104,7 @@ impl Job {
             name: "train".to_owned(),
             interval: Duration::from_millis(200),
             timeout: PATIENCE,
-            mount: framework_barrier::MOUNT.into(),
+            mount: DEFAULT_MOUNT.into(),
             directions: Directions {
                 kubeconfig_file: Some(cluster().kubeconfig_path().to_owned()),
                 ..Directions::default()

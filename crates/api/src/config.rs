@@ -234,33 +234,6 @@ pub enum Error {
     },
 }
 
-impl Config {
-    /// Reads a config file. A file without `podFailureSpec` means no patterns.
-    pub fn parse(yaml: &str) -> Result<Config, Error> {
-        let config = file::read(yaml)?.fill();
-        let min_delay = config.framework_min_retry_delay_sec_for_transient_conflict_failed;
-        let max_delay = config.framework_max_retry_delay_sec_for_transient_conflict_failed;
-        if max_delay < min_delay {
-            return Err(Error::Contradiction {
-                key: "frameworkMaxRetryDelaySecForTransientConflictFailed",
-                value: max_delay,
-                allowed: format!(
-                    "at least frameworkMinRetryDelaySecForTransientConflictFailed, which is {min_delay}"
-                ),
-            });
-        }
-        let half = config.lease_duration_sec / 2;
-        if config.lease_renew_interval_sec > half {
-            return Err(Error::Contradiction {
-                key: "leaseRenewIntervalSec",
-                value: config.lease_renew_interval_sec,
-                allowed: format!("at most half of leaseDurationSec, which is {half}"),
-            });
-        }
-        Ok(config)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

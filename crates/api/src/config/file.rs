@@ -15,7 +15,7 @@ use crate::pod_failure::PodFailureRule;
 /// The keys of the config file.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(super) struct FileConfig {
+struct FileConfig {
     kube_api_server_address: Option<String>,
     kube_config_file_path: Option<String>,
     kube_client_qps: Option<Rate>,
@@ -184,9 +184,36 @@ impl From<Address> for SocketAddr {
     }
 }
 
+impl Config {
+    /// Reads a config file. A file without `podFailureSpec` means no patterns.
+    pub fn parse(yaml: &str) -> Result<Config, Error> {
+        let config = read(yaml)?.fill();
+        let min_delay = config.framework_min_retry_delay_sec_for_transient_conflict_failed;
+        let max_delay = config.framework_max_retry_delay_sec_for_transient_conflict_failed;
+        if max_delay < min_delay {
+            return Err(Error::Contradiction {
+                key: "frameworkMaxRetryDelaySecForTransientConflictFailed",
+                value: max_delay,
+                allowed: format!(
+                    "at least frameworkMinRetryDelaySecForTransientConflictFailed, which is {min_delay}"
+                ),
+            });
+        }
+        let half = config.lease_duration_sec / 2;
+        if config.lease_renew_interval_sec > half {
+            return Err(Error::Contradiction {
+                key: "leaseRenewIntervalSec",
+                value: config.lease_renew_interval_sec,
+                allowed: format!("at most half of leaseDurationSec, which is {half}"),
+            });
+        }
+        Ok(config)
+    }
+}
+
 impl FileConfig {
     /// The settings of the file: its values, and the default of each key that it does not set.
-    pub(super) fn fill(self) -> Config {
+    fn fill(self) -> Config {
         let mut config = Config {
             kube_api_server_address: self.kube_api_server_address,
             kube_config_file_path: self.kube_config_file_path,
@@ -257,7 +284,7 @@ fn set<T>(setting: &mut T, written: Option<impl Into<T>>) {
 }
 
 /// Decodes a config file. An error names the place of the problem.
-pub(super) fn read(text: &str) -> Result<FileConfig, Error> {
+fn read(text: &str) -> Result<FileConfig, Error> {
     let mut key = String::new();
     let decoded: Result<Option<FileConfig>, yaml::Error> =
         yaml::with_deserializer_from_str(text, |decoder| {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use super::Parts;
+use super::parts::Parts;
 use crate::recorder::Recorder;
 use crate::traces::Traces;
 

@@ -48,6 +48,9 @@ mod usage;
 /// The number of the first ticket: apart from the engine's.
 const TICKETS: u64 = 1 << 63;
 
+/// Pods that one turn counts again: some 10 ms.
+const RECOUNTED: usize = 1_000;
+
 /// The controller of QueueUnits; see the module.
 #[derive(Debug)]
 pub struct QueueController {
@@ -228,7 +231,7 @@ impl QueueController {
             self.start_recovery(now);
         }
         self.expire_pods(time);
-        let left = self.recount_pods(usage::RECOUNTED);
+        let left = self.recount_pods(RECOUNTED);
         self.resume(now);
         self.sync_jobs(now);
         self.list_recovered(now);

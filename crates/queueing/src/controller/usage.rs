@@ -12,9 +12,6 @@ use crate::owners::Named;
 use crate::unit::Reserves;
 use crate::usage::{Own, less};
 
-/// Pods that one turn counts again: some 10 ms.
-pub(super) const RECOUNTED: usize = 1_000;
-
 impl QueueController {
     pub(super) fn pod_changed(&mut self, key: &Key) {
         let pod = self.objects.pods.get(key);

@@ -4,8 +4,7 @@ mod awaits;
 mod decided;
 mod line;
 
-use framework_api::status::TaskStatus;
-use framework_api::{State, Time};
+use framework_api::Time;
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -93,11 +92,6 @@ fn render(why: &Why, style: Style, now: Timestamp) -> String {
     lines("Missing", &missing);
     lines("Unknown", &why.unknown);
     text
-}
-
-/// Whether nothing more happens to a Task in this attempt of the Framework.
-fn is_over(task: &TaskStatus) -> bool {
-    task.state == State::Completed
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use framework_core::queue::QUEUED;
 use framework_core::{retry, summary};
 use jiff::Timestamp;
 
-use super::is_over;
 use crate::duration::seconds;
 use crate::find::Found;
 use crate::pod::PodView;
@@ -73,7 +72,8 @@ fn obstacle(status: &FrameworkStatus) -> Option<String> {
 fn of_tasks(status: &FrameworkStatus, pods: &[PodView], now: Timestamp) -> Vec<String> {
     let mut groups: BTreeMap<(u8, &'static str), Vec<String>> = BTreeMap::new();
     let mut retries: Vec<String> = Vec::new();
-    for (name, task) in named(status).filter(|(_, task)| !is_over(task)) {
+    // Nothing more happens to a completed Task in this attempt of the Framework.
+    for (name, task) in named(status).filter(|(_, task)| task.state != State::Completed) {
         let group = match task.state {
             _ if task.deletion_pending => (4, "to end: a scale-down removes them"),
             State::AttemptCreationPending if task.queue_unit_generation.is_some() => {

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use framework_api::code::Code;
 use framework_api::{FrameworkStatus, State};
 
-use super::is_over;
 use crate::find::Found;
 use crate::rule::{result, tasks, words};
 
@@ -37,11 +36,12 @@ fn of_tasks(found: &Found, status: &FrameworkStatus) -> Vec<String> {
     for role in status.task_roles() {
         let Some(spec) = found.framework.spec.task_role(&role.name) else { continue };
         for task in role.tasks() {
-            let waits = task.state == State::AttemptCompleted;
+            // It is over in this attempt of the Framework, or waits for its retry.
+            let has_ended = matches!(task.state, State::Completed | State::AttemptCompleted);
             let Some(end) = task.attempt_status.completion_status.as_deref() else { continue };
             // A Task that ended with its Framework's attempt was not judged.
             let is_judged = end.code != Code::FrameworkAttemptCompletion.number();
-            if !is_judged || !end.r#type.is_failed() || !(is_over(task) || waits) {
+            if !is_judged || !end.r#type.is_failed() || !has_ended {
                 continue;
             }
             let rule = words(spec.task.retry_policy, task.retry_policy_status, end.code, &end.r#type);

@@ -7,19 +7,24 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use framework_programs::workspace::{build_optimised, root};
+use framework_programs::workspace::root;
 use framework_testcluster::{Cluster, Component, Options, audit_log};
 use tokio::signal::unix::{SignalKind, signal};
 
-use keeper::Keeper;
-
+use control_plane::options;
 use controllers::{CONTROLLER, HOSTS, by_its_name, metrics_address, start, start_replica};
+use keeper::Keeper;
+use programs::Programs;
+use task::{System, Task};
 
+mod control_plane;
 mod controllers;
 mod cost;
 mod keeper;
 mod missed;
+mod programs;
 mod suite;
+mod task;
 
 const NODES: usize = 10;
 
@@ -84,59 +89,13 @@ pub(crate) struct Arguments {
     programs: Option<PathBuf>,
 }
 
-/// A system that runs a scenario.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum System {
-    /// This project's controller with the original's defaults, apart from its request budget.
-    Framework,
-    /// The same with the settings for large clusters: statuses are compressed from 4 KiB on.
-    Recommended,
-    /// The original, as `--reference` names it.
-    Reference,
-    /// Kubernetes' controller of batch/v1 Jobs.
-    Job,
-    /// The fewest requests that a Framework takes, sent by the load test itself.
-    Floor,
-}
-
 /// The settings that `recommended` adds to the defaults.
 const RECOMMENDED: &str = "largeFrameworkCompression: true\nlargeFrameworkCompressionThresholdBytes: 4096\n";
-
-/// One scenario with its settings.
-struct Task {
-    scenario: String,
-    systems: Vec<System>,
-    /// The numbers of replicas that our controller runs it with.
-    replicas: Vec<u8>,
-    shorten: f64,
-    /// The requests that a controller of Frameworks may send in a second, all its replicas together.
-    qps: u32,
-    /// The Pods that kwok patches at the same time; `None`: its default.
-    kwok_workers: Option<u32>,
-    out: PathBuf,
-}
-
-impl Task {
-    /// Each system with each number of replicas that it can have.
-    fn variants(&self) -> Vec<(System, u8)> {
-        let of = |system: &System| match system {
-            System::Framework | System::Recommended => self.replicas.iter().map(|n| (*system, *n)).collect(),
-            System::Reference | System::Job | System::Floor => vec![(*system, 1)],
-        };
-        self.systems.iter().flat_map(of).collect()
-    }
-}
-
-/// The programs that a scenario needs.
-struct Programs {
-    controller: PathBuf,
-    loadtest: PathBuf,
-}
 
 /// Runs it; fails if a service level was missed, or if it could not be run.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if arguments.cost.chosen() {
-        return arguments.cost.run(&programs(arguments)?);
+        return arguments.cost.run(&Programs::find(arguments.programs.as_deref())?);
     }
     let out = std::path::absolute(&arguments.out)?;
     let tasks = match &arguments.scenario {
@@ -156,7 +115,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             "--as reference needs --reference PROGRAM"
         );
     }
-    let programs = programs(arguments)?;
+    let programs = Programs::find(arguments.programs.as_deref())?;
     let mut missed = Vec::new();
     for task in &tasks {
         missed.extend(compare(task, arguments, &programs)?);
@@ -166,11 +125,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     ensure!(missed.is_empty(), "not all was kept:\n  {}", missed.join("\n  "));
     Ok(())
-}
-
-/// Options of every control plane here: kubectl is not needed.
-fn options() -> Options {
-    Options { audit_bodies: false, kubectl: false, ..Options::default() }
 }
 
 /// Runs a scenario by each of its systems, and leaves one report. Returns the missed service levels.
@@ -230,19 +184,6 @@ fn scenarios() -> Result<Vec<String>> {
     }
     names.sort();
     Ok(names)
-}
-
-/// The programs of `--programs`, or newly built ones.
-fn programs(arguments: &Arguments) -> Result<Programs> {
-    let built = match &arguments.programs {
-        Some(built) => built.canonicalize().with_context(|| format!("finding {}", built.display()))?,
-        None => build_optimised(&[CONTROLLER, "loadtest"]).context("building the programs")?,
-    };
-    let programs = Programs { controller: built.join(CONTROLLER), loadtest: built.join("loadtest") };
-    for program in [&programs.controller, &programs.loadtest] {
-        ensure!(program.is_file(), "{} is not there", program.display());
-    }
-    Ok(programs)
 }
 
 /// Runs the scenario by one system. Returns whether all service levels were kept.

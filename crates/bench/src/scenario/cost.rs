@@ -9,7 +9,8 @@ use framework_api::crd;
 use framework_programs::workspace::root;
 use framework_testcluster::{Cluster, Component, Options};
 
-use super::{Programs, options};
+use super::control_plane::options;
+use super::programs::Programs;
 
 /// The gate of `shardSelector`: alpha in Kubernetes 1.36 (KEP-5866).
 const SHARDED: &str = "ShardedListAndWatch";

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use framework_programs::workspace::{cargo, root};
 
-use super::{System, Task};
+use super::task::{System, Task};
 
 /// The systems with which a scenario is compared.
 #[derive(Clone, Copy)]

@@ -1,13 +1,12 @@
 //! `cargo xtask soak NAME`: tests of the gate once more, longer, larger or more often.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use clap::{Subcommand, ValueEnum};
-use framework_programs::workspace::{build_optimised, cargo, root, target_dir};
+use framework_programs::workspace::{cargo, root, target_dir};
 use framework_programs::{Binaries, OLDEST_KUBERNETES_VERSION};
 
 use crate::took::Took;
@@ -16,8 +15,11 @@ mod dashboard;
 mod flakes;
 mod fuzz;
 mod operators;
+mod run;
 mod supply;
 mod upgrade;
+
+use run::{Run, soak};
 
 /// The soak test to run.
 #[derive(clap::Args)]
@@ -155,18 +157,6 @@ enum Scenario {
     Both,
     /// TrainJobs have both (5,000 of them).
     TrainJobs,
-}
-
-/// A run of test programs.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Run {
-    /// The programs, and the names of tests of which one must be part of a test's name; none means all.
-    programs: &'static [&'static str],
-    tests: &'static [&'static str],
-    /// The size of the test, as the test reads it.
-    environment: Vec<(&'static str, String)>,
-    /// Whether it runs an optimised controller.
-    optimised: bool,
 }
 
 /// The tests for the oldest version: programs, and parts of the names of their tests.
@@ -322,25 +312,6 @@ impl Scenario {
     fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
-}
-
-impl Run {
-    fn command(&self) -> Command {
-        let mut cargo = cargo(&["test"]);
-        cargo.args(self.programs.iter().map(|program| format!("--test={program}")));
-        cargo.arg("--").args(self.tests).arg("--nocapture").envs(self.environment.iter().cloned());
-        cargo
-    }
-}
-
-fn soak(run: &Run) -> Result<()> {
-    let mut command = run.command();
-    if run.optimised {
-        let built: PathBuf = build_optimised(&["frameworkcontroller"]).context("building the controller")?;
-        command.env("FRAMEWORK_CONTROLLER", built.join("frameworkcontroller"));
-    }
-    ensure!(command.status().context("starting cargo")?.success(), "the soak test failed, or none ran");
-    Ok(())
 }
 
 /// The gate runs on the newest version only: the programs of another version take minutes to build.

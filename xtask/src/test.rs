@@ -7,20 +7,22 @@
 //! ends. The test programs are compiled first, and then run in [`lanes`] side by side.
 
 use std::fmt;
-use std::io::{BufRead, BufReader, Write};
-use std::ops::AddAssign;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::ValueEnum;
-use framework_programs::workspace::{root, set_by_cargo};
 use framework_programs::{Binaries, Program};
 
 use crate::leash::{Leashed, end_with_input};
 use crate::took::Took;
 
 mod lanes;
+mod shell;
+mod tally;
+
+use shell::{say, shell};
+pub(crate) use tally::Tally;
 
 /// The part of the gate to run.
 #[derive(clap::Args)]
@@ -172,31 +174,6 @@ fn conclude(outcomes: &[Outcome], took: Duration) -> Result<()> {
     );
 }
 
-/// Runs a command in the root of the tree, and counts the tests of its output. It prints the output with a
-/// label before each line.
-fn shell(command: &str, tally: &mut Tally, label: &str) -> Result<ExitStatus> {
-    let mut shell = Command::new("sh");
-    for name in set_by_cargo() {
-        shell.env_remove(name);
-    }
-    let mut child = shell
-        .args(["-c", command])
-        .current_dir(root())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("starting `{command}`"))?;
-    let mut output = BufReader::new(child.stdout.take().context("the output is piped")?);
-    let mut line = Vec::new();
-    while output.read_until(b'\n', &mut line).with_context(|| format!("reading from `{command}`"))? > 0 {
-        // Line by line, so that the last line names the test before one that hangs.
-        std::io::stdout().write_all(&[label.as_bytes(), &line].concat())?;
-        tally.count(&String::from_utf8_lossy(&line));
-        line.clear();
-    }
-    Ok(child.wait()?)
-}
-
 /// The build of the programs beside the other steps. It ends with this value or this process.
 struct Build {
     child: Leashed,
@@ -220,120 +197,9 @@ impl Build {
     }
 }
 
-/// A summary shows so many characters of a panic's message.
-const MESSAGE: usize = 300;
-
-/// The tests that ran, by the last line of each test program, and the names of those that failed.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
-    programs: u64,
-    passed: u64,
-    failed: u64,
-    pub(crate) names: Vec<String>,
-    /// The panics of failed tests: the place, and the first line of the message.
-    panics: Vec<String>,
-    reading: Reading,
-}
-
-/// Where in the output of a test program the next line is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Reading {
-    /// In the output of tests while they run. A panic there may be the one that a test waits for.
-    #[default]
-    Running,
-    /// In the output of a failed test.
-    Failed,
-    /// At the message of a failed test's panic.
-    Message,
-}
-
-impl Tally {
-    /// Counts a line of the output of `cargo test`.
-    pub(crate) fn count(&mut self, line: &str) {
-        let failed = line.trim_end().strip_prefix("test ").and_then(|test| test.strip_suffix(" ... FAILED"));
-        self.names.extend(failed.map(str::to_owned));
-        self.read_panic(line.trim_end());
-        let Some(result) = line.strip_prefix("test result: ") else { return };
-        let number = |of: &str| -> u64 {
-            let word = result.split(of).next().and_then(|before| before.split_whitespace().last());
-            word.and_then(|word| word.parse().ok()).unwrap_or(0)
-        };
-        self.programs += 1;
-        self.passed += number(" passed");
-        self.failed += number(" failed");
-    }
-
-    fn read_panic(&mut self, line: &str) {
-        let place = line.strip_prefix("thread '").and_then(|thread| thread.split_once(" panicked at "));
-        self.reading = match (self.reading, place) {
-            (Reading::Message, _) => {
-                let message: String = line.chars().take(MESSAGE).collect();
-                if let Some(panic) = self.panics.last_mut() {
-                    *panic += &format!(" {message}");
-                }
-                Reading::Failed
-            }
-            (Reading::Failed, Some((_, place))) => {
-                self.panics.push(place.to_owned());
-                Reading::Message
-            }
-            _ if line.starts_with("---- ") && line.ends_with(" stdout ----") => Reading::Failed,
-            _ if line.starts_with("test result: ") => Reading::Running,
-            (before, _) => before,
-        };
-    }
-}
-
-impl AddAssign for Tally {
-    fn add_assign(&mut self, other: Tally) {
-        self.programs += other.programs;
-        self.passed += other.passed;
-        self.failed += other.failed;
-        self.names.extend(other.names);
-        self.panics.extend(other.panics);
-    }
-}
-
-impl fmt::Display for Tally {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.programs {
-            0 => Ok(()),
-            n => write!(f, "{} passed, {} failed in {n} programs", self.passed, self.failed),
-        }
-    }
-}
-
-fn say(line: &str) {
-    eprintln!("gate: {line}");
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_tests_of_every_program_are_counted() {
-        let mut tally = Tally::default();
-        for line in [
-            "running 2 tests\n",
-            "test a ... ok\n",
-            "test result: ok. 12 passed; 0 failed; 3 ignored; 0 measured; finished in 0.53s\n",
-            "thread 'c' (7) panicked at src/c.rs:1:1:\n",
-            "test wave::b ... FAILED\n",
-            "---- wave::b stdout ----\n",
-            "three kills\n",
-            "thread 'wave::b' (8) panicked at tests/wave.rs:7:5:\n",
-            "[0.9]\n",
-            "test result: FAILED. 7 passed; 1 failed; 0 ignored; 0 measured; finished in 1s\n",
-        ] {
-            tally.count(line);
-        }
-        let (names, panics) = (vec!["wave::b".into()], vec!["tests/wave.rs:7:5: [0.9]".into()]);
-        let reading = Reading::Running;
-        assert_eq!(tally, Tally { programs: 2, passed: 19, failed: 1, names, panics, reading });
-        assert_eq!(tally.to_string(), "19 passed, 1 failed in 2 programs");
-        assert_eq!(Tally::default().to_string(), "");
-    }
 
     #[test]
     fn every_failed_step_is_named_with_the_commands_that_repeat_it() {

@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use framework_programs::workspace::{root, target_dir};
 
-use super::Run;
+use super::run::Run;
 
 /// The sources of the script, below the root.
 const SOURCES: &str = "tests/prometheus/grafana";

@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use framework_programs::workspace::target_dir;
 
-use super::{Run, soak};
+use super::run::{Run, soak};
 
 /// The CRDs of an operator.
 struct Operator {

@@ -10,7 +10,8 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use super::{Tally, say, shell};
+use super::shell::{say, shell};
+use super::tally::Tally;
 use crate::programs::integration_tests;
 use crate::took::Took;
 

@@ -1,7 +1,7 @@
 //! No circle of imports: the files of a crate are layers, and each uses only those below it.
 //!
-//! An import is a `use` of an item of the crate, or a path that begins with `crate` or `super`. Declarations
-//! of modules are not imports, and tests may import any module.
+//! An import is a `use` of an item of the crate, or a path that begins with `crate`, with `super`, or with a
+//! module below this one. Declarations of modules are not imports, and tests may import any module.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,13 +9,16 @@ use regex::Regex;
 
 use crate::source::{self, File};
 
-/// A crate, and how many of its files are in circles. The list stays empty.
+/// A crate, as [`crates`] names it, and how many of its files are in circles. The list stays empty.
 const CIRCLES: [(&str, usize); 0] = [];
+
+/// The code of a crate, module by module. The root has no name.
+type Modules = BTreeMap<String, String>;
 
 /// The modules that a module imports.
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
-/// The directory of the crate that a file belongs to, and the name of its module; none for tests.
+/// The directory of the package that a file belongs to, and the name of its module; none for tests.
 fn module_of(path: &str) -> Option<(&str, String)> {
     let (directory, module) = match path.strip_prefix("src/") {
         Some(module) => ("", module),
@@ -23,8 +26,7 @@ fn module_of(path: &str) -> Option<(&str, String)> {
     };
     let module = module.strip_suffix(".rs")?;
     let module = module.strip_suffix("/mod").unwrap_or(module);
-    let is_root = ["lib", "main"].contains(&module);
-    Some((directory, if is_root { String::new() } else { module.replace('/', "::") }))
+    Some((directory, if module == "lib" { String::new() } else { module.replace('/', "::") }))
 }
 
 /// The paths in the tree of a `use`: `a::{b, c::d}` has `a::b` and `a::c::d`.
@@ -51,10 +53,10 @@ fn expand(prefix: &str, tree: &str, paths: &mut Vec<String>) {
     expand(&prefix, &inside[from..], paths);
 }
 
-/// All paths of a code that may lead to other files of its crate.
+/// All paths of a code: those of its `use`s, and others of two parts or more.
 fn paths(code: &str) -> Vec<String> {
     let uses = Regex::new(r"\buse\s+([^;]+);").expect("a regular expression");
-    let others = Regex::new(r"\b(?:crate|super)(?:::\w+)+").expect("a regular expression");
+    let others = Regex::new(r"\w+(?:::\w+)+").expect("a regular expression");
     let mut paths = Vec::new();
     for tree in uses.captures_iter(code) {
         expand("", &tree[1].split_whitespace().collect::<Vec<_>>().join(" "), &mut paths);
@@ -95,7 +97,7 @@ fn target(path: &str, module: &str, modules: &BTreeSet<String>) -> Option<String
 }
 
 /// The imports of the modules of one crate from each other.
-fn imports(files: &BTreeMap<String, String>) -> Imports {
+fn imports(files: &Modules) -> Imports {
     let modules: BTreeSet<String> = files.keys().cloned().collect();
     let of = |(module, code): (&String, &String)| {
         let targets = paths(code).into_iter().filter_map(|path| target(&path, module, &modules));
@@ -131,14 +133,36 @@ fn circles(imports: &Imports) -> Imports {
     in_circle.iter().map(within).collect()
 }
 
-/// The code of every crate, module by module.
-fn crates(files: &[File]) -> BTreeMap<String, BTreeMap<String, String>> {
-    let mut crates: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+/// Takes the program of a package out of its modules: `main.rs`, and the modules that it declares. A module
+/// that the library declares, too, counts for the program only.
+fn take_program(modules: &mut Modules) -> Option<Modules> {
+    let main = modules.remove("main")?;
+    let declaration = Regex::new(r"\bmod\s+(\w+)\s*;").expect("a regular expression");
+    let declared: BTreeSet<String> =
+        declaration.captures_iter(&main).map(|found| found[1].to_owned()).collect();
+    let is_of_program = |module: &str| module.split("::").next().is_some_and(|top| declared.contains(top));
+    let (mut program, library): (Modules, Modules) =
+        std::mem::take(modules).into_iter().partition(|(module, _)| is_of_program(module));
+    *modules = library;
+    program.insert(String::new(), main);
+    Some(program)
+}
+
+/// The code of every crate, by the directory of a library, or by the `main.rs` of a program. A program is a
+/// crate of its own: it imports the library beside it by name, as a layer below.
+fn crates(files: &[File]) -> BTreeMap<String, Modules> {
+    let mut crates: BTreeMap<String, Modules> = BTreeMap::new();
     for file in files.iter().filter(|file| file.is_rust() && !file.is_test()) {
         if let Some((directory, module)) = module_of(&file.path) {
             crates.entry(directory.to_owned()).or_default().insert(module, file.product());
         }
     }
+    let programs: Vec<(String, Modules)> = crates
+        .iter_mut()
+        .filter_map(|(directory, modules)| Some((format!("{directory}/src/main.rs"), take_program(modules)?)))
+        .collect();
+    crates.extend(programs);
+    crates.retain(|_, modules| !modules.is_empty());
     crates
 }
 
@@ -166,11 +190,10 @@ fn no_import_circle_of_files_in_any_crate() {
 }
 
 fn found(files: &[(&str, &str)]) -> Vec<String> {
-    let code = |(path, text): &(&str, &str)| {
-        let file = File { path: format!("crates/x/src/{path}"), text: (*text).to_owned() };
-        (module_of(&file.path).expect("a module").1, file.product())
-    };
-    circles(&imports(&files.iter().map(code).collect())).into_keys().collect()
+    let file =
+        |(path, text): &(&str, &str)| File { path: format!("crates/x/src/{path}"), text: (*text).to_owned() };
+    let crates = crates(&files.iter().map(file).collect::<Vec<_>>());
+    crates.values().flat_map(|modules| circles(&imports(modules)).into_keys()).collect()
 }
 
 #[test]
@@ -183,6 +206,12 @@ fn a_circle_of_imports_is_found() {
     assert_eq!(found(&path), ["a", "b"]);
     let long = [("a.rs", "use super::b;"), ("b.rs", "use super::c;"), ("c.rs", "use super::a::A as B;")];
     assert_eq!(found(&long), ["a", "b", "c"]);
+    let bare = [("a.rs", "mod b;\nfn f() { b::g() }"), ("a/b.rs", "use super::A;")];
+    assert_eq!(found(&bare), ["a", "a::b"]);
+    let library = [("lib.rs", "mod a;\nuse a::A;"), ("a.rs", "use crate::B;"), ("main.rs", "use x::B;")];
+    assert_eq!(found(&library), ["", "a"]);
+    let program = [("lib.rs", "mod a;"), ("main.rs", "mod b;\nuse b::B;"), ("b.rs", "use crate::C;")];
+    assert_eq!(found(&program), ["", "b"]);
 }
 
 #[test]
@@ -193,4 +222,9 @@ fn layers_and_tests_are_no_circle() {
     let tests =
         [("a.rs", "use crate::b;\n// crate::a"), ("b.rs", "#[cfg(test)]\nmod tests {\n use crate::a;\n}")];
     assert_eq!(found(&tests), [""; 0]);
+    let other = [("a.rs", "fn f() { std::b::g() }"), ("a/b.rs", "use super::A;")];
+    assert_eq!(found(&other), [""; 0]);
+    let program =
+        [("lib.rs", "mod a;"), ("a.rs", "use crate::B;"), ("main.rs", "use x::a;\nfn f() { a::g() }")];
+    assert_eq!(found(&program), [""; 0]);
 }

@@ -2,15 +2,18 @@
 //! so nothing would keep it from acting for the same Framework as a replica.
 //!
 //! As among replicas, no clock of another machine counts: a holder is gone once its Lease was seen unchanged
-//! for 1.2 times its duration. Replicas that start later are not noticed, nor are those of other namespaces.
+//! for 1.2 times its duration, and its last requests may land for a hold after that. This program does not
+//! know which slots they are of, so it does nothing until then. Replicas that start later are not noticed,
+//! nor are those of other namespaces.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use framework_membership::is_member;
+use framework_runtime::client::REQUEST_LIFETIME;
 use framework_runtime::health::Health;
 use framework_shard::lease::{LeaseRecord, LeaseState, UNKNOWN, WatchedLease};
-use framework_shard::{Incarnation, LONGEST_LEASE, Seen, Version, expiry};
+use framework_shard::{Incarnation, LONGEST_LEASE, Seen, Version, expiry, hold};
 use http::Request;
 use kube::Client;
 use serde_json::Value;
@@ -19,12 +22,17 @@ use tracing::warn;
 
 use super::{Error, Line, PAUSE, causes, request};
 
-/// Waits until no replica in the namespace of this program holds its Lease; an error if one renews it.
-/// `duration` is the shortest that a Lease counts for.
+/// LISTs that are refused before the account counts as one that may not list Leases. A role that was made
+/// just now may not be in force yet.
+const REFUSALS: u32 = 3;
+
+/// Waits until no replica in the namespace of this program holds its Lease and no request of one may land; an
+/// error if one renews it. `duration` is the shortest that a Lease counts for.
 pub async fn apart(client: &Client, duration: Duration, health: &Health) -> Result<(), Error> {
     let namespace = client.default_namespace();
     let mut members = Members { begun: Instant::now(), duration, known: BTreeMap::new() };
     let mut line = Line { health, last: None };
+    let mut refusals = 0;
     loop {
         let sent = Instant::now();
         match leases(client).await {
@@ -32,16 +40,21 @@ pub async fn apart(client: &Client, duration: Duration, health: &Health) -> Resu
                 Beside::Nobody => break,
                 Beside::Perhaps(lease) => line.say(&format!(
                     "`sharding` is false, and the Lease {lease} in the namespace {namespace} has a holder: \
-                     it must not be renewed for 1.2 times its duration"
+                     it must not be renewed for 1.2 times its duration and {} s",
+                    hold(REQUEST_LIFETIME).as_secs()
                 )),
                 Beside::Replica(lease) => {
                     return Err(Error::BesideReplica { lease, namespace: namespace.to_owned() });
                 }
             },
             Ok(Listed::Forbidden(reason)) => {
-                // Installations without replicas need no such permission, and some lack it.
-                warn!(reason, "`sharding` is false and Leases cannot be listed: no replica may run");
-                break;
+                refusals += 1;
+                if refusals >= REFUSALS {
+                    // Installations without replicas need no such permission, and some lack it.
+                    warn!(reason, "`sharding` is false and Leases cannot be listed: no replica may run");
+                    break;
+                }
+                line.say(&reason);
             }
             Err(problem) => line.say(&problem),
         }
@@ -90,7 +103,8 @@ impl Members {
                 None => WatchedLease::new(seen, now),
             };
             // The LIST shows the Lease as it was when it was sent, or later.
-            if lease.state(sent, self.duration, expiry) > LeaseState::Uncertain {
+            let may_land = |duration| expiry(duration).saturating_add(hold(REQUEST_LIFETIME));
+            if lease.state(sent, self.duration, may_land) > LeaseState::Uncertain {
                 beside = Beside::Perhaps(name.clone());
             }
             self.known.insert(name, lease);
@@ -115,6 +129,8 @@ async fn leases(client: &Client) -> Result<Listed, String> {
             Ok(Listed::Leases(items.iter().filter_map(member).collect()))
         }
         Err(kube::Error::Api(status)) if status.code == 403 => Ok(Listed::Forbidden(status.message.clone())),
+        // An API server without this group has no replicas.
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Listed::Leases(Vec::new())),
         Err(error) => Err(format!("cannot list Leases: {}", causes(&error))),
     }
 }

@@ -266,7 +266,7 @@ fn users_change_neither_the_slot_label_nor_fc_labels_of_our_objects() {
 }
 
 #[test]
-fn users_change_the_slot_label_of_a_framework_to_no_other_value() {
+fn users_do_not_set_the_slot_label_of_a_framework_that_is_there() {
     let scene = Scene::new("policy-framework-labels");
     let (user, job) = ("labels-frameworks", "framework/job");
     scene.grant(user, "create,get,update,patch", "frameworks.frameworkcontroller.microsoft.com");
@@ -292,7 +292,7 @@ fn users_change_the_slot_label_of_a_framework_to_no_other_value() {
     assert!(has_slot(9), "a merge keeps it");
     scene.user(user, &["replace", "-f=-"], &whole_framework("job")).expect("a PUT without the label");
     assert!(!has_slot(9), "until the controller puts it back");
-    scene.patch(user, job, &labels(json!({SLOT: "7"}))).expect("the controller puts it right, as in a copy");
+    refused(scene.patch(user, job, &labels(json!({SLOT: "7"}))), &words);
     let overwrite = format!("{SLOT}=8");
     let admin = ["--namespace", "policy-framework-labels", "label", "--overwrite", job, &overwrite];
     kubectl(&admin, "").expect("an administrator of the cluster may");

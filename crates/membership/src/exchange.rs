@@ -5,7 +5,6 @@ use framework_shard::Version;
 use framework_shard::event::{Effect, Event, Outcome};
 use framework_shard::map::SlotMap;
 use framework_shard::member::LEADER_LEASE;
-use framework_shard::moves::Move;
 
 use crate::message::LeaseRole;
 use crate::store::Store;
@@ -18,8 +17,8 @@ pub enum Ended {
     /// The end of a write of a Lease.
     LeaseWritten(LeaseRole, Ticket, Outcome),
     /// The owners of slots were changed.
-    Moved(Vec<Move>),
-    /// The owners of slots may have been changed: there was no reply.
+    Moved(Change),
+    /// The owners of slots may have been changed: there was no reply, or one to a second copy.
     MayHaveMoved(Change),
     /// A read showed a version that is older than the one that was known when it was sent.
     WentBack { known: Version, found: Version },
@@ -67,9 +66,8 @@ pub async fn exchange(
             let change = Change::new(base, before.as_ref(), &map);
             let moved = match outcome {
                 _ if change.moves.is_empty() => None,
-                Outcome::Done(_) => Some(Ended::Moved(change.moves)),
-                Outcome::Unknown => Some(Ended::MayHaveMoved(change)),
-                Outcome::Refused => None,
+                Outcome::Done(_) => Some(Ended::Moved(change)),
+                Outcome::Unknown | Outcome::Refused => Some(Ended::MayHaveMoved(change)),
             };
             // First the moves: with the event the member sees the map that shows them.
             let event = Ended::Event(Event::MapPut { ticket, outcome });

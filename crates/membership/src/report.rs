@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use framework_shard::Policy;
 use framework_shard::member::view::{Figures, Share};
 use framework_shard::member::{LEADER_LEASE, Member};
 use framework_shard::moves::Move;
@@ -26,6 +27,8 @@ pub struct Reported {
 /// The wait of a replica for its share of the slots, which ends once and for all. A replica whose share
 /// changes later goes on acting for the rest of it, so that this says nothing about its health.
 struct ShareWait {
+    /// How long it takes at least, unless this replica gets all slots.
+    first_plan: Duration,
     /// How long it may take.
     patience: Duration,
     /// Since when this replica has been a member without a lapse.
@@ -43,18 +46,26 @@ impl ShareWait {
             self.since = None;
             return None;
         };
+        if !share.is_labelled && share.acting + share.listing == 0 {
+            // No slot moves before Frameworks have labels, which takes as long as there are many.
+            self.since = None;
+            return None;
+        }
         let waited = at.saturating_sub(*self.since.get_or_insert(at));
-        self.is_over = share.is_whole() || waited >= self.patience;
-        let has_slots = share.acting > 0 || share.listing > 0;
-        self.is_over.then_some(Notice::ShareTaken { has_slots })
+        let is_planned = share.acting == share.all || waited >= self.first_plan;
+        // Slots that are being listed may still be lost, and their kinds would never be listed.
+        let is_patient = share.listing > 0 || waited < self.patience;
+        self.is_over = share.is_whole() && is_planned || !is_patient;
+        self.is_over.then_some(Notice::ShareTaken { has_slots: share.acting > 0 })
     }
 }
 
 impl Reported {
-    /// Nothing was reported yet. `patience` is how long a share may take.
-    pub fn new(namespace: &str, patience: Duration) -> Self {
+    /// Nothing was reported yet.
+    pub fn new(namespace: &str, policy: &Policy) -> Self {
+        let (first_plan, patience) = (policy.first_plan(), policy.share_patience());
         Reported {
-            wait: ShareWait { patience, since: None, is_over: false },
+            wait: ShareWait { first_plan, patience, since: None, is_over: false },
             leads: false,
             figures: Figures::default(),
             namespace: namespace.to_owned(),
@@ -88,9 +99,9 @@ impl Reported {
     }
 
     /// The notice of a change of owners that was applied.
-    pub fn moved(&mut self, moves: Vec<Move>) -> Notice {
-        self.unconfirmed.clear();
-        self.notice(moves)
+    pub fn moved(&mut self, change: Change) -> Notice {
+        self.unconfirmed.applied(&change);
+        self.notice(change.moves)
     }
 
     /// A change of owners may have been applied: the map will show it.
@@ -108,19 +119,31 @@ impl Reported {
 mod tests {
     use super::*;
 
-    /// When a wait of at most 96 s ends, and whether with slots. Each row is a second, and the slots that are
-    /// acted for, are listed and are proposed then.
+    /// When a wait of 7 to 96 s ends, and whether with slots. Each row is a second, and the slots of 256 that
+    /// are acted for, are listed and are proposed then.
     fn end(rows: &[(u64, Option<[usize; 3]>)]) -> Option<(u64, bool)> {
-        let mut wait = ShareWait { patience: Duration::from_secs(96), since: None, is_over: false };
+        end_of(rows, |_| true)
+    }
+
+    fn end_of(rows: &[(u64, Option<[usize; 3]>)], labelled: fn(u64) -> bool) -> Option<(u64, bool)> {
+        let [first_plan, patience] = [7, 96].map(Duration::from_secs);
+        let mut wait = ShareWait { first_plan, patience, since: None, is_over: false };
         let mut ends = rows.iter().filter_map(|(second, share)| {
-            let share = share.map(|[acting, listing, proposed]| Share { acting, listing, proposed });
+            let (all, is_labelled) = (256, labelled(*second));
+            let share = share.map(|[acting, listing, proposed]| Share {
+                acting,
+                listing,
+                proposed,
+                all,
+                is_labelled,
+            });
             match wait.step(|| share, Duration::from_secs(*second)) {
                 Some(Notice::ShareTaken { has_slots }) => Some((*second, has_slots)),
                 _ => None,
             }
         });
         let first = ends.next();
-        assert_eq!(ends.next(), None, "it is told once");
+        assert_eq!(ends.next(), None, "there is one notice");
         first
     }
 
@@ -140,6 +163,17 @@ mod tests {
         ];
         assert_eq!(end(&parts), Some((13, true)));
         assert_eq!(end(&[(0, Some([256, 0, 0]))]), Some((0, true)), "a replica alone");
+        let left =
+            [(1, Some([0, 0, 0])), (2, Some([9, 0, 0])), (8, Some([9, 0, 119])), (9, Some([128, 0, 0]))];
+        assert_eq!(end(&left), Some((9, true)), "the first part was of one that left");
+    }
+
+    #[test]
+    fn a_wait_without_slots_does_not_begin_before_frameworks_have_labels() {
+        let none = Some([0, 0, 0]);
+        let rows = [(0, none), (500, none), (501, none), (596, none), (597, none)];
+        assert_eq!(end_of(&rows, |second| second > 500), Some((597, false)));
+        assert_eq!(end_of(&[(0, Some([256, 0, 0]))], |_| false), Some((0, true)), "one alone sets no labels");
     }
 
     #[test]
@@ -153,5 +187,10 @@ mod tests {
         assert_eq!(end(&[(0, stuck), (96, stuck)]), Some((96, false)), "an owner hands nothing over");
         let part = Some([100, 0, 28]);
         assert_eq!(end(&[(0, part), (96, part)]), Some((96, true)));
+        assert_eq!(
+            end(&[(0, stuck), (96, Some([0, 100, 28])), (97, stuck)]),
+            Some((97, false)),
+            "lost again"
+        );
     }
 }

@@ -162,7 +162,7 @@ impl Driver {
     fn new(parts: Parts, store: Store) -> Self {
         let me = incarnation(&parts, 0);
         let member = Member::new(parts.policy, me.clone(), &parts.pod, Slot::all()).first_of_program();
-        let reported = Reported::new(parts.client.default_namespace(), parts.policy.share_patience());
+        let reported = Reported::new(parts.client.default_namespace(), &parts.policy);
         info!(incarnation = %me, "joining the replicas");
         Driver {
             parts,
@@ -237,8 +237,8 @@ impl Driver {
                     self.notify(Notice::LeaseWritten(role, outcome));
                     self.answered(life, Event::LeaseWritten { ticket, outcome });
                 }
-                Ended::Moved(moves) => {
-                    let notice = self.reported.moved(moves);
+                Ended::Moved(change) => {
+                    let notice = self.reported.moved(change);
                     self.notify(notice);
                 }
                 Ended::MayHaveMoved(change) => self.reported.may_have_moved(change),
@@ -282,7 +282,7 @@ impl Driver {
 
     /// Another life begins. Returns the events that show it the known objects.
     fn rejoin(&mut self) -> Vec<Event> {
-        warn!(incarnation = %self.me, "this replica lost its Lease and rejoins");
+        warn!(incarnation = %self.me, "the Lease is lost, or may have been held: this replica rejoins");
         self.life += 1;
         self.me = incarnation(&self.parts, self.life);
         self.member = self.member.next_life(self.me.clone(), &self.parts.pod);

@@ -1,4 +1,4 @@
-//! Changes of the map of which no reply says whether they were applied, until a later map shows it.
+//! Changes of the map of which no reply shows whether they were applied, until a later map shows it.
 //!
 //! For Events and metrics only: the member itself goes by the map as it sees it.
 
@@ -63,13 +63,13 @@ impl Unconfirmed {
         self.0.push_back(change);
     }
 
-    /// A change was applied. Those before it that are not decided yet needed the same version, and were not.
-    pub fn clear(&mut self) {
-        self.0.clear();
+    /// A change was applied. Others of the same version, or an older one, were not, or are reported already.
+    pub fn applied(&mut self, applied: &Change) {
+        self.0.retain(|change| change.base > applied.base);
     }
 
     /// The moves that this map shows to be applied. Only one of several changes of one version can be: the
-    /// last one stands for those that cannot be told from it. What it decides is forgotten.
+    /// last one stands for those that look like it. What it decides is forgotten.
     pub fn shown_by(&mut self, seen: &Seen<SlotMap>) -> Option<Vec<Move>> {
         let map = seen.value.as_ref()?;
         let mut decided = self.0.iter().rev().filter(|change| change.is_decided(seen.version));
@@ -108,8 +108,8 @@ mod tests {
         unconfirmed
     }
 
-    /// The moves that a map of that version shows, as they are told.
-    fn told(unconfirmed: &mut Unconfirmed, version: u64, map: &SlotMap) -> Vec<String> {
+    /// The moves that a map of that version shows.
+    fn shown(unconfirmed: &mut Unconfirmed, version: u64, map: &SlotMap) -> Vec<String> {
         let seen = Seen { version: Version(version), value: Some(map.clone()) };
         unconfirmed.shown_by(&seen).iter().flatten().map(Move::to_string).collect()
     }
@@ -117,37 +117,41 @@ mod tests {
     const NOTHING: [&str; 0] = [];
 
     #[test]
-    fn a_change_without_a_reply_is_told_once_a_later_map_shows_it() {
+    fn a_change_without_a_reply_is_shown_by_a_later_map() {
         let ((before, after), mut unconfirmed) = (maps(), unconfirmed());
-        assert_eq!(told(&mut unconfirmed, 5, &before), NOTHING, "it may still be applied");
+        assert_eq!(shown(&mut unconfirmed, 5, &before), NOTHING, "it may still be applied");
         assert_eq!(unconfirmed.shown_by(&Seen { version: Version(6), value: None }), None);
-        assert_eq!(told(&mut unconfirmed, 6, &after), ["2 slots of a went to b"]);
-        assert_eq!(told(&mut unconfirmed, 6, &after), NOTHING, "once");
+        assert_eq!(shown(&mut unconfirmed, 6, &after), ["2 slots of a went to b"]);
+        assert_eq!(shown(&mut unconfirmed, 6, &after), NOTHING, "once");
     }
 
     #[test]
     fn a_change_is_found_though_some_of_its_slots_have_moved_on() {
         let ((_, mut after), mut unconfirmed) = (maps(), unconfirmed());
         after.seize(Slot(0), life("c"), 300);
-        assert_eq!(told(&mut unconfirmed, 9, &after), ["2 slots of a went to b"]);
+        assert_eq!(shown(&mut unconfirmed, 9, &after), ["2 slots of a went to b"]);
     }
 
     #[test]
-    fn a_change_that_lost_to_another_one_is_never_told() {
+    fn a_change_that_lost_to_another_one_is_never_shown() {
         let ((mut other, after), mut unconfirmed) = (maps(), unconfirmed());
         other.propose(Slot(3), Some(life("b")));
-        assert_eq!(told(&mut unconfirmed, 6, &other), NOTHING);
-        assert_eq!(told(&mut unconfirmed, 7, &after), NOTHING, "it was of another writer");
+        assert_eq!(shown(&mut unconfirmed, 6, &other), NOTHING);
+        assert_eq!(shown(&mut unconfirmed, 7, &after), NOTHING, "it was of another writer");
     }
 
     #[test]
-    fn a_change_that_was_tried_twice_is_told_once() {
+    fn a_change_that_was_tried_twice_is_shown_once() {
         let ((before, after), mut unconfirmed) = (maps(), unconfirmed());
         unconfirmed.add(Change::new(Some(Version(5)), Some(&before), &after));
-        assert_eq!(told(&mut unconfirmed, 6, &after), ["2 slots of a went to b"]);
-        unconfirmed.add(Change::new(Some(Version(6)), Some(&before), &after));
-        unconfirmed.clear();
-        assert_eq!(told(&mut unconfirmed, 7, &after), NOTHING, "the second try had a reply");
+        assert_eq!(shown(&mut unconfirmed, 6, &after), ["2 slots of a went to b"]);
+        let again = || Change::new(Some(Version(6)), Some(&before), &after);
+        unconfirmed.add(again());
+        unconfirmed.applied(&again());
+        assert_eq!(shown(&mut unconfirmed, 7, &after), NOTHING, "the second try had a reply");
+        unconfirmed.add(again());
+        unconfirmed.applied(&Change::new(Some(Version(5)), Some(&before), &after));
+        assert_eq!(shown(&mut unconfirmed, 7, &after), ["2 slots of a went to b"], "of a later version");
     }
 
     #[test]

@@ -27,6 +27,11 @@ impl Awaited {
         }
     }
 
+    /// Starts to time all owners again, after a time in which none of them may have been able to hand over.
+    pub fn time_again(&mut self, at: Duration) {
+        self.0.values_mut().for_each(|(_, since)| *since = at);
+    }
+
     /// The owners that have kept another member waiting for longer than a drain can take.
     pub fn overdue(&self, at: Duration, patience: Duration) -> BTreeSet<Incarnation> {
         let overdue = self.0.values().filter(|(_, since)| at.saturating_sub(*since) > patience);
@@ -111,6 +116,8 @@ mod tests {
             awaited.overdue(Duration::from_secs(at), Duration::from_secs(66)).into_iter().collect::<Vec<_>>()
         };
         assert_eq!([66, 67, 68].map(|at| late(&awaited, at)), [vec![], vec![life("a")], vec![life("a")]]);
+        awaited.time_again(Duration::from_secs(68));
+        assert_eq!([69, 134, 135].map(|at| late(&awaited, at)), [vec![], vec![], vec![life("a")]]);
         map.hand_over(Slot(3), &life("a"), true, 2);
         awaited.see(&map, Duration::from_secs(69));
         assert!(late(&awaited, 70).is_empty());

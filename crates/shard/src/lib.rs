@@ -36,5 +36,5 @@ pub mod ring;
 mod version;
 
 pub use incarnation::Incarnation;
-pub use policy::{LONGEST_LEASE, Policy, PolicyError, expiry};
+pub use policy::{LONGEST_LEASE, Policy, PolicyError, expiry, hold};
 pub use version::{Seen, Version};

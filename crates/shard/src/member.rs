@@ -96,8 +96,9 @@ impl Member {
         let (before, heard) = (self.map.version(), self.heard());
         self.take(event, at, &mut effects);
         if self.heard().is_some_and(|now| heard.is_none_or(|heard| now > heard + self.policy.validity())) {
-            // Others may have heard as little, and be as alive.
+            // Others may have heard as little, and be as alive. Nor could they hand anything over.
             self.peers.time_again(at);
+            self.awaited.time_again(at);
         }
         if self.map.version() != before {
             self.follow(at, &mut effects);

@@ -91,18 +91,23 @@ impl Policy {
     }
 
     /// How long the owner of a slot that was seized sends no create that the stored status already permitted.
-    /// One fifth more than a request may live, since its sender and the server may measure its life on slower
-    /// clocks.
     pub fn hold(&self) -> Duration {
-        fifths(self.request_lifetime, 6)
+        hold(self.request_lifetime)
     }
 
-    /// How long a member waits for its share of the slots before it counts as ready without it. Whatever the
-    /// protocol waits for has ended by then: a leader that died is replaced after 1.2 D and moves slots to a
-    /// new member D/2 later; an owner that hands nothing over is emptied after 2 M + D, and its slots are
-    /// seized 1.2 D later.
+    /// How long a member waits for the leader's first plan with it, before some slots may be its whole share.
+    /// Slots of one that leaves or is gone may come to it sooner.
+    pub fn first_plan(&self) -> Duration {
+        self.settle.saturating_add(self.interval)
+    }
+
+    /// How long a member waits for its share of the slots before it counts as ready without it. A leader that
+    /// died is replaced after 1.2 D, and moves slots to a new member D/2 later. An owner that hands nothing
+    /// over is emptied after 2 M + D, and its slots are seized 1.2 D later. At most 5 minutes, since a
+    /// Deployment counts a rollout as failed after 10.
     pub fn share_patience(&self) -> Duration {
-        self.request_lifetime.saturating_mul(2).saturating_add(self.duration.saturating_mul(4))
+        let waits = self.request_lifetime.saturating_mul(2).saturating_add(self.duration.saturating_mul(4));
+        waits.min(Duration::from_secs(300))
     }
 
     /// The clock by which a member's own right to act ends.
@@ -118,6 +123,12 @@ impl Policy {
 /// How long a Lease of `duration` must be seen unchanged before its holder counts as gone.
 pub fn expiry(duration: Duration) -> Duration {
     fifths(duration, 6)
+}
+
+/// How long requests of an owner that is gone may still land. One fifth more than a request may live, since
+/// its sender and the server may measure its life on slower clocks.
+pub fn hold(request_lifetime: Duration) -> Duration {
+    fifths(request_lifetime, 6)
 }
 
 fn fifths(whole: Duration, count: u32) -> Duration {

@@ -127,7 +127,8 @@ impl Renewal {
         }
     }
 
-    /// Whether no write of it may still be applied.
+    /// Whether no write of it may still be applied. A refused one is not waited for: if another copy of it
+    /// lands after all, the Lease has a holder that is gone, and is emptied after 1.2 durations.
     pub fn is_settled(&self, at: Duration, policy: &Policy) -> bool {
         let may_land =
             |write: &Write| !write.refused && at < write.sent.saturating_add(policy.request_lifetime);

@@ -110,13 +110,13 @@ async fn each_note_about_a_lease_has_an_event_of_its_own() {
     drop(recorder);
     writer.run().await;
     let sent = sent.lock().unwrap();
-    let told: Vec<_> = sent.iter().map(|(_, _, body, _)| (body["note"].as_str(), &body["type"])).collect();
+    let notes: Vec<_> = sent.iter().map(|(_, _, body, _)| (body["note"].as_str(), &body["type"])).collect();
     let expected = [
         (Some("3 slots of a went to b"), &json!("Normal")),
         (Some(note), &json!("Warning")),
         (None, &Value::Null),
     ];
-    assert_eq!(told, expected, "the third is the first one again");
+    assert_eq!(notes, expected, "the third is the first one again");
     assert_eq!(sent[2].2["series"]["count"], 2);
     let name = sent[0].2["metadata"]["name"].as_str().unwrap();
     assert!(sent[2].1.contains(&format!("/events/{name}?")), "{}", sent[2].1);

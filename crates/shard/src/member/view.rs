@@ -118,6 +118,10 @@ pub struct Share {
     pub listing: usize,
     /// Slots that their owner is asked to hand over to it.
     pub proposed: usize,
+    /// All slots of the map.
+    pub all: usize,
+    /// Whether every Framework that it has seen has its label, so that nothing keeps slots from moving.
+    pub is_labelled: bool,
 }
 
 impl Share {
@@ -131,7 +135,8 @@ impl Member {
     /// How far it has come with its slots; `None`: it may not act now, or there is no map.
     pub fn share(&self, at: Duration) -> Option<Share> {
         let map = self.map.get().filter(|_| at < self.owned_until)?;
-        let mut share = Share::default();
+        let (all, is_labelled) = (map.slots.len(), self.labelled);
+        let mut share = Share { all, is_labelled, ..Share::default() };
         for (slot, entry) in &map.slots {
             let is_mine = entry.owner.as_ref() == Some(&self.me);
             match self.holdings.get(*slot).filter(|_| is_mine).map(|holding| holding.phase) {
@@ -360,7 +365,8 @@ mod tests {
             member.step(now(101), Event::MapSeen(seen));
             member.share(Duration::from_secs(101)).unwrap()
         };
-        let share = |acting, listing, proposed| Share { acting, listing, proposed };
+        let all = map.slots.len();
+        let share = |acting, listing, proposed| Share { acting, listing, proposed, all, is_labelled: true };
         assert_eq!(shown(&mut member, &map), share(0, 0, 2));
         for (slot, left) in [(0, 1), (1, 0)] {
             map.hand_over(Slot(slot), &other, false, 100_002);

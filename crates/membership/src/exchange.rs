@@ -78,3 +78,51 @@ pub async fn exchange(
     };
     event.map(Ended::Event).into_iter().collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use framework_message::Slot;
+    use framework_shard::Incarnation;
+    use http::{Request, Response, StatusCode};
+    use jiff::Timestamp;
+    use kube::client::Body;
+    use tower::BoxError;
+
+    use super::*;
+
+    /// The ends of a write that gives a slot to another owner, with this answer of the API server.
+    async fn ends(status: StatusCode) -> Vec<Ended> {
+        let service = tower::service_fn(move |_: Request<Body>| async move {
+            let body = serde_json::json!({"metadata": {"resourceVersion": "9"}, "code": status.as_u16()});
+            let response = Response::builder().status(status).body(Body::from(body.to_string().into_bytes()));
+            Ok::<_, BoxError>(response?)
+        });
+        let store = Store::new(&kube::Client::new(service, "ns"), Duration::from_secs(3));
+        let now = Now { wall: Timestamp::UNIX_EPOCH, steady: Duration::ZERO, boot: Duration::ZERO };
+        let before = SlotMap::without_owners([Slot(3)], Duration::from_secs(10), true);
+        let mut map = before.clone();
+        map.seize(Slot(3), Incarnation::new("a", "x"), 7);
+        let put = Effect::PutMap { base: Some(Version(5)), map, ticket: Ticket(1) };
+        exchange(store, now, put, "a", Some(before)).await
+    }
+
+    #[tokio::test]
+    async fn only_a_write_with_a_reply_that_confirms_it_has_moved_slots() {
+        let moved = ends(StatusCode::OK).await;
+        let [Ended::Moved(change), Ended::Event(event)] = &moved[..] else { panic!("{}", moved.len()) };
+        assert_eq!(change.moves.len(), 1, "the moves come before the event that shows the map");
+        assert!(matches!(event, Event::MapPut { outcome: Outcome::Done(Version(9)), .. }), "{event:?}");
+        for (status, outcome) in
+            [(StatusCode::CONFLICT, Outcome::Refused), (StatusCode::GATEWAY_TIMEOUT, Outcome::Unknown)]
+        {
+            let ended = ends(status).await;
+            let [Ended::MayHaveMoved(change), Ended::Event(event)] = &ended[..] else {
+                panic!("{status}: {}", ended.len())
+            };
+            assert_eq!(change.moves.len(), 1);
+            assert!(matches!(event, Event::MapPut { outcome: is, .. } if *is == outcome), "{event:?}");
+        }
+    }
+}

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use framework_message::{Slot, Ticket};
-use framework_shard::event::Event;
+use framework_shard::event::{Event, Outcome};
 use framework_shard::map::SlotMap;
 
 /// The epochs that replicas have seen, and those by which members have acted.
@@ -13,6 +13,8 @@ pub struct Epochs {
     seen: BTreeMap<u64, u64>,
     /// The highest epoch by which a member has acted for a slot.
     acted: BTreeMap<(String, Slot), u64>,
+    /// The highest epoch of each map that was sent.
+    put: BTreeMap<(u64, Ticket), u64>,
     /// The highest epoch that the writer of a new map had seen when it sent this map.
     sent: BTreeMap<(u64, Ticket), u64>,
     /// The same, of the map that was made last.
@@ -24,8 +26,12 @@ pub struct Epochs {
 impl Epochs {
     /// A replica takes in an event.
     pub fn shown(&mut self, replica: u64, event: &Event) {
-        let (Event::MapSeen(shown) | Event::MapRead(Some(shown))) = event else { return };
-        let highest = shown.value.iter().filter_map(highest).max().unwrap_or(0);
+        let highest = match event {
+            Event::MapSeen(shown) | Event::MapRead(Some(shown)) => shown.value.as_ref().and_then(highest),
+            Event::MapPut { ticket, outcome: Outcome::Done(_) } => self.put.get(&(replica, *ticket)).copied(),
+            _ => None,
+        };
+        let Some(highest) = highest else { return };
         let seen = self.seen.entry(replica).or_default();
         *seen = highest.max(*seen);
     }
@@ -36,10 +42,13 @@ impl Epochs {
         self.seen.insert(replica, seen);
     }
 
-    /// A replica sends a map, because none is there.
-    pub fn sent(&mut self, replica: u64, ticket: Ticket) {
-        let seen = self.seen_by(replica);
-        self.sent.insert((replica, ticket), seen);
+    /// A replica sends a map: a new one if it `is_first`, because none is there.
+    pub fn sent(&mut self, replica: u64, ticket: Ticket, map: &SlotMap, is_first: bool) {
+        self.put.insert((replica, ticket), highest(map).unwrap_or(0));
+        if is_first {
+            let seen = self.seen_by(replica);
+            self.sent.insert((replica, ticket), seen);
+        }
     }
 
     /// This map was applied.

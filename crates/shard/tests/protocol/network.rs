@@ -33,8 +33,8 @@ impl World {
             _ => false,
         };
         let lost = lost || self.is_cut(number);
-        if let Effect::PutMap { base: None, ticket, .. } = &effect {
-            self.epochs.sent(number, *ticket);
+        if let Effect::PutMap { base, map, ticket } = &effect {
+            self.epochs.sent(number, *ticket, map, base.is_none());
         }
         match fate {
             _ if lost => self.later(number, 3 * SECOND, Item::Tell(unknown)),

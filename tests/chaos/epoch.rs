@@ -83,8 +83,9 @@ fn a_create_that_lands_after_its_slot_was_seized_is_refused() {
 /// The part of the user agent of a replica that no other one has.
 fn agent_of(replica: &str) -> String {
     let log = log_of(replica);
-    let run = log.split_once("incarnation=\"").and_then(|(_, rest)| rest.split_once('"'));
-    run.expect("the first line names the run").0.to_owned()
+    // Replicas of this name in other tests wrote to the same file before.
+    let run = log.rsplit_once("INFO starting").and_then(|(_, rest)| rest.split_once("incarnation=\""));
+    run.and_then(|(_, rest)| rest.split_once('"')).expect("its first line names the run").0.to_owned()
 }
 
 /// Waits until the policy compares with the map: until it refuses a create of the first epoch of all.

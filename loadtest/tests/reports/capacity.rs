@@ -63,6 +63,31 @@ fn the_performance_page_is_made_from_the_reports() {
     }
 }
 
+/// A time with two digits, as the manual has it.
+fn two_digits(seconds: f64) -> String {
+    if seconds < 1.0 { format!("{seconds:.2} s") } else { format!("{seconds:.0} s") }
+}
+
+#[test]
+fn the_waves_of_the_manual_are_those_of_the_reports() {
+    let page = include_str!("../../../docs/manual/ttl-and-deadline.md");
+    let mut seen = 0;
+    for report in kept() {
+        let name = format!("`{}.json`", report.scenario.name);
+        let Some(row) = page.lines().find(|line| line.starts_with('|') && line.contains(&name)) else {
+            continue;
+        };
+        let waves = ["expiry → deletion", "deadline → exceeded"];
+        let mut latencies = report.runs[0].latencies.iter();
+        let latency = latencies.find(|one| waves.contains(&one.transition.as_str())).expect("a wave");
+        let percentiles = format!("p50 {}, p99 {}", two_digits(latency.p50), two_digits(latency.p99));
+        let last = format!("last {}", two_digits(latency.max));
+        assert!(row.contains(&percentiles) || row.contains(&last), "{row}: {percentiles}, {last}");
+        seen += 1;
+    }
+    assert_eq!(seen, 3, "the rows were not found");
+}
+
 #[test]
 fn the_charts_show_each_system_and_size_that_has_figures() {
     let of = |name: &str, tasks: usize| {

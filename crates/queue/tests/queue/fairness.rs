@@ -7,16 +7,15 @@ use std::time::Duration;
 
 use framework_api::queue::QueuePolicy;
 use framework_queue::order::Overdue;
-use framework_queue::{Amount, Namespace, QueueFacts, UnitFacts, UnitPhase, UnitUpdate};
+use framework_queue::{Amount, UnitFacts, UnitPhase, UnitUpdate};
 use jiff::Timestamp;
 use proptest::prelude::*;
 
-use crate::world::{at, quota, unit, with_priority};
+use crate::world::{World, at, unit, with_priority};
 
 /// A second at a time, units come, run as long as they do, and end.
-struct Cluster {
-    namespace: Namespace,
-    now: i64,
+struct Course {
+    world: World,
     /// How long each runs.
     lasts: BTreeMap<Arc<str>, i64>,
     /// The units that run, and until when.
@@ -28,16 +27,14 @@ struct Cluster {
     reserve_after: i64,
 }
 
-impl Cluster {
+impl Course {
     fn new(hard: &str, reserve_after: Duration, queues: &[(&str, QueuePolicy, i32)]) -> Self {
-        let mut namespace = Namespace::new(reserve_after);
-        namespace.set_quota("team", Some(quota(hard, "")));
+        let mut world = World::with(hard, reserve_after);
         for (name, policy, priority) in queues {
-            namespace.set_queue(name, Some(QueueFacts { policy: *policy, priority: *priority }));
+            world.queue(name, *policy, *priority);
         }
         Self {
-            namespace,
-            now: 0,
+            world,
             lasts: BTreeMap::new(),
             ends: BTreeMap::new(),
             released: BTreeMap::new(),
@@ -47,23 +44,23 @@ impl Cluster {
     }
 
     fn come(&mut self, uid: &str, facts: UnitFacts, lasts: i64) {
-        self.namespace.set_unit(uid, Some(facts));
+        self.world.set_unit(uid, facts);
         self.lasts.insert(uid.into(), lasts);
     }
 
     fn overdue(&self, uid: &Arc<str>) -> Option<Overdue> {
-        let unit = self.namespace.unit(uid)?;
+        let unit = self.world.namespace.unit(uid)?;
         let UnitPhase::Waiting { overtaken: Some(since), .. } = unit.phase else { return None };
         Some(Overdue { since, enqueued: unit.enqueued, uid: Arc::clone(uid) })
     }
 
     fn second(&mut self) {
-        self.now += 1;
-        let now = self.now;
+        self.world.now += 1;
+        let now = self.world.now;
         for (uid, _) in self.ends.extract_if(.., |_, end| *end <= now) {
-            self.namespace.set_unit(uid, None);
+            self.world.end(&uid);
         }
-        for decision in self.namespace.round(at(now)) {
+        for decision in self.world.namespace.round(at(now)) {
             match decision.update {
                 UnitUpdate::Release => {
                     self.ends.insert(Arc::clone(&decision.uid), now + self.lasts[&decision.uid]);
@@ -107,7 +104,7 @@ proptest! {
             ("c", QueuePolicy::Priority, 1),
         ];
         let reserve_after = Duration::from_secs(20);
-        let mut cluster = Cluster::new("cpu 10 memory 10", reserve_after, &queues);
+        let mut course = Course::new("cpu 10 memory 10", reserve_after, &queues);
         // Each is done before the last of all could have run alone after all others.
         let last = 200 + LONGEST * i64::try_from(comings.len()).unwrap() + 30;
         for second in 0..last {
@@ -116,15 +113,15 @@ proptest! {
                 let amounts = [("cpu", Amount::units(cpu)), ("memory", Amount::units(memory))];
                 let mut facts = with_priority(priority, unit(queues[queue].0, second, ""));
                 facts.requests = amounts.into_iter().collect();
-                cluster.come(&format!("u{nth}"), facts, lasts);
+                course.come(&format!("u{nth}"), facts, lasts);
             }
-            cluster.second();
+            course.second();
         }
-        prop_assert_eq!(cluster.released.len(), comings.len(), "everybody goes");
-        for (uid, (since, before)) in &cluster.overtaken {
+        prop_assert_eq!(course.released.len(), comings.len(), "everybody goes");
+        for (uid, (since, before)) in &course.overtaken {
             let before = i64::try_from(before.unwrap_or(0)).unwrap();
             let bound = since + 20 + (before + 1) * LONGEST + 1;
-            let went = cluster.released[uid];
+            let went = course.released[uid];
             prop_assert!(went <= bound, "{} went at {}, not by {}", uid, went, bound);
         }
     }
@@ -134,17 +131,17 @@ proptest! {
 /// in some queue, and runs for twenty.
 fn endless(big_in: &str, small_in: &str, reserve_after: Duration) -> Option<i64> {
     let queues = [("low", QueuePolicy::Priority, 0), ("high", QueuePolicy::Priority, 9)];
-    let mut cluster = Cluster::new("cpu 10", reserve_after, &queues);
-    cluster.come("s", unit(small_in, 0, "cpu 5"), 20);
-    cluster.second();
-    cluster.come("big", unit(big_in, 1, "cpu 10"), 10);
+    let mut course = Course::new("cpu 10", reserve_after, &queues);
+    course.come("s", unit(small_in, 0, "cpu 5"), 20);
+    course.second();
+    course.come("big", unit(big_in, 1, "cpu 10"), 10);
     for second in 2..3000 {
         if second % 10 == 0 {
-            cluster.come(&format!("s{second}"), unit(small_in, second, "cpu 5"), 20);
+            course.come(&format!("s{second}"), unit(small_in, second, "cpu 5"), 20);
         }
-        cluster.second();
+        course.second();
     }
-    cluster.released.get("big").copied()
+    course.released.get("big").copied()
 }
 
 #[test]
@@ -164,11 +161,11 @@ fn without_a_reservation_the_same_stream_starves_it() {
 
 #[test]
 fn the_end_of_time_is_no_moment_to_wake() {
-    let mut cluster = Cluster::new("cpu 10", Duration::MAX, &[("a", QueuePolicy::Fifo, 0)]);
-    cluster.come("u1", unit("a", 0, "cpu 6"), 5);
-    cluster.come("u2", unit("a", 0, "cpu 6"), 5);
-    cluster.come("u3", unit("a", 0, "cpu 1"), 5);
-    cluster.second();
-    assert_eq!(cluster.overtaken.keys().map(|uid| &**uid).collect::<Vec<_>>(), ["u2"]);
-    assert_eq!(cluster.namespace.next_wake(), Some(Timestamp::MAX));
+    let mut course = Course::new("cpu 10", Duration::MAX, &[("a", QueuePolicy::Fifo, 0)]);
+    course.come("u1", unit("a", 0, "cpu 6"), 5);
+    course.come("u2", unit("a", 0, "cpu 6"), 5);
+    course.come("u3", unit("a", 0, "cpu 1"), 5);
+    course.second();
+    assert_eq!(course.overtaken.keys().map(|uid| &**uid).collect::<Vec<_>>(), ["u2"]);
+    assert_eq!(course.world.namespace.next_wake(), Some(Timestamp::MAX));
 }

@@ -60,12 +60,17 @@ pub struct World {
 impl World {
     /// Of the queues `a` and `b` with policy Priority, and of one quota.
     pub fn new(hard: &str) -> Self {
-        let mut namespace = Namespace::new(RESERVE_AFTER);
-        namespace.set_quota("team", Some(quota(hard, "")));
-        let mut world = Self { namespace, now: 1000 };
+        let mut world = Self { now: 1000, ..Self::with(hard, RESERVE_AFTER) };
         world.queue("a", QueuePolicy::Priority, 0);
         world.queue("b", QueuePolicy::Priority, 0);
         world
+    }
+
+    /// Of one quota, and without queues. A unit is overdue that long after it was overtaken.
+    pub fn with(hard: &str, reserve_after: Duration) -> Self {
+        let mut namespace = Namespace::new(reserve_after);
+        namespace.set_quota("team", Some(quota(hard, "")));
+        Self { namespace, now: 0 }
     }
 
     pub fn queue(&mut self, name: &str, policy: QueuePolicy, priority: i32) {

@@ -182,7 +182,7 @@ fn policy(config: &Config, classifier: Classifier) -> Policy {
     policy.log_object_snapshot = config.log_object_snapshot;
     policy.queueing = config.queueing;
     // The creates of two seconds.
-    policy.unrecorded_creates_limit = LEAST_UNRECORDED.max((2.0 * config.kube_client_qps) as usize);
+    policy.expectations_limit = LEAST_UNRECORDED.max((2.0 * config.kube_client_qps) as usize);
     policy
 }
 
@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(policy.framework_completed_retain_sec, 62);
         assert_eq!((policy.min_conflict_retry_delay_sec, policy.max_conflict_retry_delay_sec), (1, 2));
         assert_eq!(policy.retry_backoff, Backoff { short_run_sec: 5, max_delay_sec: 6 });
-        assert_eq!(policy.unrecorded_creates_limit, 200);
+        assert_eq!(policy.expectations_limit, 200);
         assert!(policy.queueing);
         assert_eq!(settings.metrics_address.to_string(), "127.0.0.1:99");
         assert!(settings.config.metrics_authorization);

@@ -108,7 +108,7 @@ fn behaviour(rng: &mut Rng) -> Behaviour {
 
 fn setup(rng: &mut Rng, clock_jumps: bool) -> Setup {
     let mut setup = Setup::default();
-    setup.policy.unrecorded_creates_limit = one(rng, &[64, 64, 4, 2]);
+    setup.policy.expectations_limit = one(rng, &[64, 64, 4, 2]);
     setup.policy.framework_completed_retain_sec = one(rng, &[1_000_000, 1_000_000, 60]);
     if clock_jumps {
         // No promise says whether a delay has passed by a clock that is set meanwhile.

@@ -95,7 +95,7 @@ pub fn judge(
     ended: Ended,
     conditions: &Conditions,
 ) -> Option<(String, Option<u64>)> {
-    let limit = conditions.setup.policy.unrecorded_creates_limit;
+    let limit = conditions.setup.policy.expectations_limit;
     let retained = conditions.setup.policy.framework_completed_retain_sec;
     let checks = check::ALWAYS.iter().map(|(name, check)| match *name {
         "record" | "creation" => check(known),

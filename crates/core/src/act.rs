@@ -345,5 +345,5 @@ fn most_creates(policy: &Policy) -> usize {
     if policy.defects.has(Defect::UnboundedLoss) {
         return usize::MAX;
     }
-    policy.unrecorded_creates_limit.max(1).saturating_mul(2)
+    policy.expectations_limit.max(1).saturating_mul(2)
 }

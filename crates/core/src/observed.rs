@@ -103,7 +103,7 @@ impl Objects {
     }
 
     /// Creates of Pods that are sent or acknowledged: Pods that a crash would lose.
-    pub fn unrecorded_creates(&self) -> usize {
+    pub fn expectations(&self) -> usize {
         let lost = |create: &&Create| !matches!(create.outcome, Outcome::Refused { .. });
         self.pod_creates.values().filter(lost).count()
     }

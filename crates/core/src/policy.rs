@@ -23,7 +23,7 @@ pub struct Policy {
     /// How long a completed Framework is kept.
     pub framework_completed_retain_sec: i64,
     /// The number of Pods of a Framework that may exist, or be in flight, without being recorded (rule A7).
-    pub unrecorded_creates_limit: usize,
+    pub expectations_limit: usize,
     /// The size limits of an object.
     pub size: SizeLimits,
     /// The history snapshots that are written.
@@ -44,7 +44,7 @@ impl Policy {
             max_conflict_retry_delay_sec: 900,
             retry_backoff: Backoff::default(),
             framework_completed_retain_sec: 30 * 24 * 3600,
-            unrecorded_creates_limit: 64,
+            expectations_limit: 64,
             size: SizeLimits::default(),
             log_object_snapshot: LogObjectSnapshot::default(),
             queueing: false,

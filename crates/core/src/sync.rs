@@ -172,14 +172,14 @@ fn urgency(
                 | State::AttemptCreationPending
         )
     };
-    let unrecorded = o.objects.unrecorded_creates();
+    let expectations = o.objects.expectations();
     let framework_moves = next.state != status.state
         && !matches!(
             next.state,
             State::AttemptRunning | State::AttemptCreationRequested | State::AttemptDeleting
         );
     let is_ending = next.attempt_status.completion_status.is_some();
-    if rescaled || framework_moves || unrecorded >= policy.unrecorded_creates_limit {
+    if rescaled || framework_moves || expectations >= policy.expectations_limit {
         return Urgency::Now;
     }
     if is_ending {

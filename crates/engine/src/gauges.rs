@@ -33,7 +33,7 @@ pub struct Gauges {
     /// How many of them there may be now.
     pub in_flight_limit: usize,
     /// Creates without a recorded outcome.
-    pub unrecorded_creates: usize,
+    pub expectations: usize,
     /// Completed Frameworks that wait for their `ttlSecondsAfterFinished` to pass.
     pub ttl_pending: usize,
     /// Deadlines of Frameworks that have not completed.
@@ -53,7 +53,7 @@ impl Gauges {
             gauges.pods += objects.pods.len();
             gauges.config_maps += usize::from(objects.config_map.is_some());
             if let Some(state) = &entry.state {
-                gauges.unrecorded_creates += objects.unrecorded_creates();
+                gauges.expectations += objects.expectations();
                 gauges.add(state, policy, now);
             }
         }

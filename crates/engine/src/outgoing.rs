@@ -297,8 +297,7 @@ impl Outgoing {
 
 /// Whether the limit of creates that a crash would lose permits another one (rule A7).
 pub fn may_create(objects: &Objects, policy: &Policy) -> bool {
-    policy.defects.has(Defect::UnboundedLoss)
-        || objects.unrecorded_creates() < policy.unrecorded_creates_limit.max(1)
+    policy.defects.has(Defect::UnboundedLoss) || objects.expectations() < policy.expectations_limit.max(1)
 }
 
 fn in_flight(instance: &Instance) -> Create {

@@ -316,7 +316,7 @@ impl Metrics {
             ("configmaps", gauges.config_maps),
             ("pods", gauges.pods),
             ("timers", gauges.timers),
-            ("unrecorded_creates", gauges.unrecorded_creates),
+            ("unrecorded_creates", gauges.expectations),
         ] {
             self.held.with_label_values(&[kind]).set(whole(count));
         }

@@ -181,7 +181,7 @@ fn a6_a_pod_that_lost_its_label_is_not_gone() {
 #[test]
 fn a7_creates_go_on_without_a_record() {
     fn interleaving(cluster: SimCluster, mut setup: Setup) -> BoxFuture<'static, Said> {
-        setup.policy.unrecorded_creates_limit = 4;
+        setup.policy.expectations_limit = 4;
         async move {
             framework("job").role("w", 10).create(&cluster.user());
             let _controller = Controller::start(&cluster, 1, 1, &setup);

@@ -263,7 +263,7 @@ fn a_plan_creates_no_more_pods_of_a_task_role_than_can_be_sent_soon() {
         let acts = world.plan().act.into_iter();
         acts.filter(|act| matches!(act, Action::CreatePod { task_role, .. } if task_role == role)).count()
     };
-    let most = 2 * world.policy.unrecorded_creates_limit;
+    let most = 2 * world.policy.expectations_limit;
     assert_eq!((planned(&world, "a"), planned(&world, "b")), (most, 3));
     let in_flight = |act: Action| {
         let Action::CreatePod { name, instance, .. } = act else { panic!("{act:?}") };

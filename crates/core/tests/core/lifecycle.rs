@@ -10,7 +10,7 @@ use crate::world::{World, framework};
 fn without_a_limit_of_creates_an_attempt_takes_six_status_writes() {
     for tasks in [1, 20, 300] {
         let mut world = framework().role("a", tasks).world();
-        world.policy.unrecorded_creates_limit = usize::MAX;
+        world.policy.expectations_limit = usize::MAX;
         world.settle().run();
         for index in 0..tasks {
             world.exit("a", index as i32, 0);

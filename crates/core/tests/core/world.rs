@@ -50,7 +50,7 @@ pub fn policy() -> Policy {
         max_conflict_retry_delay_sec: 900,
         retry_backoff: Default::default(),
         framework_completed_retain_sec: 2_592_000,
-        unrecorded_creates_limit: 64,
+        expectations_limit: 64,
         size: SizeLimits::default(),
         log_object_snapshot: Default::default(),
         queueing: false,

@@ -39,8 +39,8 @@ impl Engine {
             return false;
         }
         // Once the number of unrecorded creates reaches its limit, the next write must not wait.
-        let unrecorded = entry.known.objects.unrecorded_creates();
-        if unrecorded >= self.policy.unrecorded_creates_limit
+        let expectations = entry.known.objects.expectations();
+        if expectations >= self.policy.expectations_limit
             || !entry.observed().is_some_and(|o| is_deferrable(&o))
         {
             return false;

@@ -29,7 +29,7 @@ pub fn policy() -> Policy {
         max_conflict_retry_delay_sec: 900,
         retry_backoff: Default::default(),
         framework_completed_retain_sec: 30 * 24 * 3600,
-        unrecorded_creates_limit: 64,
+        expectations_limit: 64,
         size: Default::default(),
         log_object_snapshot: Default::default(),
         queueing: false,

@@ -22,7 +22,7 @@ fn an_idle_engine_is_drained_at_once() {
 
 #[test]
 fn created_pods_are_recorded_and_nothing_else_is_begun() {
-    let mut cluster = Cluster::new(framework_core::Policy { unrecorded_creates_limit: 2, ..policy() });
+    let mut cluster = Cluster::new(framework_core::Policy { expectations_limit: 2, ..policy() });
     cluster.creating("job", 5);
     cluster.log.clear();
     cluster.step(Event::Drain(Slots::ALL));

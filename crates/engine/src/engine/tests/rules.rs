@@ -163,7 +163,7 @@ fn a_pod_that_lost_its_label_is_found_alive_and_gets_it_back() {
 
 /// Rule A7: many Tasks, and no status write succeeds. Returns the number of POSTs in flight.
 fn creates_without_a_record(policy: Policy) -> usize {
-    let mut cluster = Cluster::new(Policy { unrecorded_creates_limit: 4, ..policy });
+    let mut cluster = Cluster::new(Policy { expectations_limit: 4, ..policy });
     cluster.creating("job", 10);
     // Replies do not help: acknowledged creates are not recorded yet.
     for wanted in cluster.waiting() {

@@ -9,9 +9,9 @@ use crate::logging::Format;
 
 /// Runs Frameworks on a Kubernetes cluster.
 ///
-/// Exits with 0 after SIGTERM or SIGINT, 2 for a bad argument or config file, 3 when the
-/// CustomResourceDefinition is not installed or replicas share the Frameworks and this program does not,
-/// and 1 for any other error.
+/// Exits with 0 after SIGTERM or SIGINT, and with 2 for a bad argument or config file. Exits with 3 if the
+/// CustomResourceDefinition is not installed, or if replicas share the Frameworks and this program does not.
+/// Exits with 1 for any other error.
 #[derive(Clone, Debug, Default, clap::Parser)]
 #[command(name = "frameworkcontroller", version)]
 pub struct Args {

@@ -40,7 +40,8 @@ pub enum Error {
     #[error(
         "`sharding` is false, and a replica renews the Lease {lease} in the namespace {namespace}: both \
          would act on the same Frameworks; set `sharding: true` in the config file, or end the replicas \
-         first: kubectl scale deployment frameworkcontroller --replicas=0 -n {namespace}"
+         first: kubectl scale deployment frameworkcontroller --replicas=0 -n {namespace}; then start this \
+         program again"
     )]
     BesideReplica {
         /// The Lease of the replica.

@@ -1,10 +1,11 @@
 //! The check of a program without `sharding`: no replica shares the Frameworks beside it. It writes no Lease,
 //! so nothing would keep it from acting for the same Framework as a replica.
 //!
-//! As among replicas, no clock of another machine counts: a holder is gone once its Lease was seen unchanged
+//! As among replicas, no clock of another machine counts. A holder is gone once its Lease was seen unchanged
 //! for 1.2 times its duration, and its last requests may land for a hold after that. This program does not
-//! know which slots they are of, so it does nothing until then. Replicas that start later are not noticed,
-//! nor are those of other namespaces.
+//! know which slots they are of, so it does nothing until then. The same holds of a Lease that lost its
+//! holder meanwhile: perhaps the holder was evicted. A Lease that is empty at first counts as released.
+//! Replicas that start later are not noticed, nor are those of other namespaces.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,7 +31,7 @@ const REFUSALS: u32 = 3;
 /// error if one renews it. `duration` is the shortest that a Lease counts for.
 pub async fn apart(client: &Client, duration: Duration, health: &Health) -> Result<(), Error> {
     let namespace = client.default_namespace();
-    let mut members = Members { begun: Instant::now(), duration, known: BTreeMap::new() };
+    let mut members = Members { begun: Instant::now(), duration, known: BTreeMap::new(), lost: None };
     let mut line = Line { health, last: None };
     let mut refusals = 0;
     loop {
@@ -39,9 +40,10 @@ pub async fn apart(client: &Client, duration: Duration, health: &Health) -> Resu
             Ok(Listed::Leases(leases)) => match members.take_in(sent, leases) {
                 Beside::Nobody => break,
                 Beside::Perhaps(lease) => line.say(&format!(
-                    "`sharding` is false, and the Lease {lease} in the namespace {namespace} has a holder: \
-                     it must not be renewed for 1.2 times its duration and {} s",
-                    hold(REQUEST_LIFETIME).as_secs()
+                    "`sharding` is false, and the Lease {lease} in the namespace {namespace} had a holder: \
+                     it must not be renewed for 1.2 times the longer of its duration and leaseDurationSec, and then \
+                     for {:.0} s",
+                    hold(REQUEST_LIFETIME).as_secs_f64()
                 )),
                 Beside::Replica(lease) => {
                     return Err(Error::BesideReplica { lease, namespace: namespace.to_owned() });
@@ -65,11 +67,10 @@ pub async fn apart(client: &Client, duration: Duration, health: &Health) -> Resu
 }
 
 /// The replicas beside this program.
-#[derive(Debug, PartialEq)]
 enum Beside {
     /// There is none.
     Nobody,
-    /// The holder of this Lease may be alive, or may have ended just now.
+    /// The holder of this Lease may be alive, or its requests may still land.
     Perhaps(String),
     /// The holder of this Lease is alive.
     Replica(String),
@@ -81,6 +82,13 @@ struct Members {
     /// The shortest that a Lease counts for.
     duration: Duration,
     known: BTreeMap<String, WatchedLease>,
+    /// The Lease that lost its holder, and until when requests of that holder may land. Of several the last.
+    lost: Option<(String, Duration)>,
+}
+
+/// How long a holder whose Lease is not renewed may act, and its requests may land.
+fn may_land(duration: Duration) -> Duration {
+    expiry(duration).saturating_add(hold(REQUEST_LIFETIME))
 }
 
 impl Members {
@@ -93,23 +101,36 @@ impl Members {
         for (name, seen) in leases {
             let lease = match before.remove(&name) {
                 Some(mut lease) => {
-                    let is_written = lease.version() < seen.version;
+                    let (is_written, was) = (lease.version() < seen.version, lease.clone());
                     lease.see(seen, now);
                     if is_written && lease.holder().is_some() {
                         return Beside::Replica(name);
+                    }
+                    if lease.holder().is_none() {
+                        self.lose(&name, &was, now);
                     }
                     lease
                 }
                 None => WatchedLease::new(seen, now),
             };
             // The LIST shows the Lease as it was when it was sent, or later.
-            let may_land = |duration| expiry(duration).saturating_add(hold(REQUEST_LIFETIME));
             if lease.state(sent, self.duration, may_land) > LeaseState::Uncertain {
                 beside = Beside::Perhaps(name.clone());
             }
             self.known.insert(name, lease);
         }
-        beside
+        before.iter().for_each(|(name, was)| self.lose(name, was, now));
+        match (&self.lost, &beside) {
+            (Some((name, until)), Beside::Nobody) if sent < *until => Beside::Perhaps(name.clone()),
+            _ => beside,
+        }
+    }
+
+    /// A Lease has no holder any more. If it had one, requests of that holder may land for some time.
+    fn lose(&mut self, name: &str, was: &WatchedLease, now: Duration) {
+        let Some(record) = was.record().filter(|record| record.holder.is_some()) else { return };
+        let until = now.saturating_add(may_land(record.duration.max(self.duration)));
+        self.lost = Some((name.to_owned(), until));
     }
 }
 

@@ -41,6 +41,8 @@ enum Leases {
     NotServed,
     /// The account may not list them.
     Refused,
+    /// The Lease of this name has a holder, and after this many LISTs it is empty, or deleted.
+    Lost(&'static str, usize, bool),
     /// The Lease of this name has this holder and version, which rises by so much after each LIST.
     One(&'static str, &'static str, u64, u64),
 }
@@ -53,6 +55,13 @@ impl Leases {
             Leases::Refused => {
                 let (reason, message) = ("Forbidden", "leases is forbidden");
                 return (403, failure(403, reason, message));
+            }
+            Leases::Lost(_, 0, true) => json!([]),
+            Leases::Lost(name, left, _) => {
+                let (holder, version) = if *left > 0 { ("a/x", "7") } else { ("", "8") };
+                *left = left.saturating_sub(1);
+                let metadata = json!({"name": name, "resourceVersion": version});
+                json!([{"metadata": metadata, "spec": {"holderIdentity": holder, "leaseDurationSeconds": 5}}])
             }
             Leases::One(name, holder, version, rise) => {
                 let metadata = json!({"name": name, "resourceVersion": version.to_string()});
@@ -267,7 +276,8 @@ async fn a_program_without_sharding_does_not_start_beside_a_replica() {
     let expected = "`sharding` is false, and a replica renews the Lease frameworkcontroller-member-a in the \
                     namespace default: both would act on the same Frameworks; set `sharding: true` in the \
                     config file, or end the replicas first: \
-                    kubectl scale deployment frameworkcontroller --replicas=0 -n default";
+                    kubectl scale deployment frameworkcontroller --replicas=0 -n default; then start this \
+                    program again";
     assert_eq!(outcome.unwrap_err(), expected);
     assert_eq!(after, PAUSE, "the second LIST shows it");
 }
@@ -285,6 +295,15 @@ async fn a_program_without_sharding_starts_once_an_old_lease_has_run_out() {
     assert!(timeout(DURATION, apart(&client, DURATION, &health)).await.is_err(), "it waits");
     let words = health.not_ready().unwrap();
     assert!(words.contains("the Lease frameworkcontroller-member-a in the namespace default"), "{words}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_without_sharding_waits_for_requests_of_a_holder_that_is_gone() {
+    for is_deleted in [false, true] {
+        let (outcome, after) = apart_from(Leases::Lost(LEASE, 3, is_deleted)).await;
+        // The fourth LIST shows it after 3 s: 12 s and 33.6 s more.
+        assert_eq!((outcome, after), (Ok(()), Duration::from_secs(49)), "deleted: {is_deleted}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

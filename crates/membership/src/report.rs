@@ -1,5 +1,5 @@
-//! What the controller hears of the member beside its slots: whether it leads, its figures, the moves of
-//! slots that it made, and that it has its share.
+//! The reports of the member to the controller, apart from slots: leadership, figures, moves of slots, and
+//! the end of the wait for its share.
 
 use std::time::Duration;
 
@@ -47,12 +47,12 @@ impl ShareWait {
             return None;
         };
         if !share.is_labelled && share.acting + share.listing == 0 {
-            // No slot moves before Frameworks have labels, which takes as long as there are many.
+            // No slot moves before Frameworks have labels, and that takes longer the more there are.
             self.since = None;
             return None;
         }
         let waited = at.saturating_sub(*self.since.get_or_insert(at));
-        let is_planned = share.acting == share.all || waited >= self.first_plan;
+        let is_planned = share.acting == share.all || share.is_labelled && waited >= self.first_plan;
         // Slots that are being listed may still be lost, and their kinds would never be listed.
         let is_patient = share.listing > 0 || waited < self.patience;
         self.is_over = share.is_whole() && is_planned || !is_patient;
@@ -174,6 +174,12 @@ mod tests {
         let rows = [(0, none), (500, none), (501, none), (596, none), (597, none)];
         assert_eq!(end_of(&rows, |second| second > 500), Some((597, false)));
         assert_eq!(end_of(&[(0, Some([256, 0, 0]))], |_| false), Some((0, true)), "one alone sets no labels");
+        let left = [(1, none), (2, Some([9, 0, 0])), (12, Some([9, 0, 0])), (40, Some([128, 0, 0]))];
+        assert_eq!(
+            end_of(&left, |second| second > 30),
+            Some((40, true)),
+            "the first part is of one that left"
+        );
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Whether the controller is alive and ready: a few flags that its loop sets and probes read.
 //!
 //! Readiness ends with a stop only. A replica whose share of the slots changes lists the new part and acts
-//! for the rest meanwhile: if it were not ready for that time, each move would hold up a rolling update and
-//! count against the disruption budget.
+//! for the rest. If it were not ready meanwhile, each move would hold up a rolling update and count against
+//! the disruption budget.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -173,10 +173,10 @@ impl Health {
             .filter(|kind| !self.synced[*kind as usize].load(Ordering::Acquire))
             .map(Synced::name)
             .collect();
-        if !missing.is_empty() {
-            return Some(format!("not listed yet: {}", missing.join(", ")));
-        }
-        self.share.load(Ordering::Acquire).then(|| "waiting for the rest of its slots".to_owned())
+        let waits = self.share.load(Ordering::Acquire).then(|| "waiting for its slots".to_owned());
+        let lists = (!missing.is_empty()).then(|| format!("not listed yet: {}", missing.join(", ")));
+        let reasons: Vec<_> = waits.into_iter().chain(lists).collect();
+        (!reasons.is_empty()).then(|| reasons.join("; "))
     }
 
     /// Why the controller is not alive; `None`: it is.
@@ -243,10 +243,10 @@ mod tests {
         let health = Health::new(Clock::system());
         health.await_share();
         for kind in [Synced::Frameworks, Synced::ConfigMaps, Synced::Pods] {
-            assert!(health.not_ready().unwrap().starts_with("not listed yet: "));
+            assert!(health.not_ready().unwrap().starts_with("waiting for its slots; not listed yet: "));
             health.set_synced(kind);
         }
-        assert_eq!(health.not_ready().unwrap(), "waiting for the rest of its slots");
+        assert_eq!(health.not_ready().unwrap(), "waiting for its slots");
         health.set_share_taken(true);
         assert_eq!(health.not_ready(), None);
     }

@@ -169,6 +169,8 @@ mod tests {
         let evicted = policy.request_lifetime * 2 + policy.duration + expiry;
         assert!(policy.share_patience() > expiry + policy.settle + evicted);
         assert_eq!(policy.share_patience(), secs(96), "as the documents say");
+        let long = Policy::new(secs(100), secs(20), secs(3), secs(28)).unwrap();
+        assert_eq!(long.share_patience(), secs(300), "a Deployment waits for ten minutes");
     }
 
     /// The clock of the sender is a tenth slow: its requests live longer. That of the next owner is a tenth

@@ -433,7 +433,7 @@ mod tests {
         for kind in [Synced::Frameworks, Synced::ConfigMaps, Synced::Pods] {
             shares.health.set_synced(kind);
         }
-        assert_eq!(shares.health.not_ready().unwrap(), "waiting for the rest of its slots");
+        assert_eq!(shares.health.not_ready().unwrap(), "waiting for its slots");
         let events = shares.take_in(Clock::system().now(), Notice::ShareTaken { has_slots: true });
         assert!(events.is_empty());
         assert_eq!(shares.health.not_ready(), None);

@@ -112,7 +112,7 @@ pub struct Figures {
 /// How far a member has come with the slots that the map gives it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
-    /// Slots that it acts for, those that it is to hand over too.
+    /// Slots that it acts for, including those that it is to hand over.
     pub acting: usize,
     /// Slots that it owns, and whose objects are being listed.
     pub listing: usize,

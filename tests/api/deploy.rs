@@ -50,13 +50,18 @@ fn two_replicas_share_are_spread_and_are_never_evicted_together() {
     assert!(of_kind(&single, "PodDisruptionBudget").is_empty());
     assert_eq!(deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"], 0);
     let labels = &deployment["spec"]["template"]["metadata"]["labels"];
-    let spread = &deployment["spec"]["template"]["spec"]["topologySpreadConstraints"][0]["labelSelector"];
+    let spread = &deployment["spec"]["template"]["spec"]["topologySpreadConstraints"][0];
+    assert_eq!((&spread["topologyKey"], &spread["maxSkew"]), (&json!("kubernetes.io/hostname"), &json!(1)));
+    let five = rendered("five-replicas");
+    let pods = &of_kind(&five, "Deployment")[0]["spec"]["template"]["spec"];
+    assert_eq!(&pods["topologySpreadConstraints"][0], spread);
+    assert_eq!(of_kind(&five, "PodDisruptionBudget"), of_kind(&objects, "PodDisruptionBudget"));
     let budget = &of_kind(&objects, "PodDisruptionBudget")[0]["spec"];
     assert_eq!(budget["maxUnavailable"], 1);
     let class = of_kind(&objects, "PriorityClass")[0];
     assert_eq!(deployment["spec"]["template"]["spec"]["priorityClassName"], class["metadata"]["name"]);
     assert_eq!(class["value"], 1_000_000_000, "the highest that is not the system's");
-    for selector in [spread, &budget["selector"]] {
+    for selector in [&spread["labelSelector"], &budget["selector"]] {
         for (key, value) in selector["matchLabels"].as_object().expect("labels") {
             assert_eq!(&labels[key], value);
         }

@@ -173,6 +173,7 @@ fn the_others_lose_little_throughput_when_a_replica_is_killed() {
     );
     let lives = lives.lock().expect("nobody panicked");
     kills.iter().for_each(|kill| kill.left_others_alone(&lives));
+    assert!(runs < 10 || median <= GOAL, "{losses:?}");
     assert!(runs == 1 || losses.iter().all(|loss| *loss <= AT_MOST), "{losses:?}");
 }
 

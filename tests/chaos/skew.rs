@@ -1,5 +1,5 @@
 //! Controller and CRD of different ages: a CRD that lacks `ttlSecondsAfterFinished` and
-//! `activeDeadlineSeconds`, one that lacks their rules, one whose status is typed, and the way up and down
+//! `activeDeadlineSeconds`, one that lacks their rules, and one whose status is typed. Upgrade and downgrade
 //! while Frameworks run.
 
 use std::time::Instant;

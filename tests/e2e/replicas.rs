@@ -85,6 +85,13 @@ fn replicas_that_come_and_go_lose_nothing_and_run_nothing_twice() {
     {
         assert!(metrics.contains(&format!("frameworkcontroller_{line}")), "{line} is not in\n{metrics}");
     }
+    let metrics = metrics::scrape("a");
+    for name in
+        ["slots", "slot_epoch", "slots_moved_total", "slot_changes_total", "handover_duration_seconds_count"]
+    {
+        assert!(metrics::sum(&metrics, name) > 0.0, "{name} is not in\n{metrics}");
+    }
+    assert!(metrics.contains("frameworkcontroller_leader 1"), "{metrics}");
     let ns = namespace("replicas-crash");
     let took = run(&ns, || {
         replicas.kill("a");

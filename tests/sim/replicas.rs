@@ -71,7 +71,7 @@ async fn all_completed(cluster: &SimCluster) {
     assert!(cluster.until(SECOND * 300, over).await, "not all Frameworks end");
 }
 
-/// A PUT creates a Lease that is not there, unless it names a UID: the replica would go on in a life that
+/// A PUT creates a Lease that is not there, unless it names a UID. The replica would go on in a life that
 /// others have proved gone, and get no slots.
 #[test]
 fn a_replica_whose_lease_was_deleted_while_it_was_cut_off_joins_again() {
@@ -174,7 +174,7 @@ fn replicas_that_share_queues_release_no_more_than_there_is() {
 /// Runs each seed, and prints the story of the first that went wrong.
 fn each(seeds: Range<u64>, walk: impl Fn(u64, Manner<'_>) -> Shared + Sync) {
     let (began, next) = (Instant::now(), AtomicU64::new(seeds.start));
-    let [acts, held, moves, seizures] = [const { AtomicUsize::new(0) }; 4];
+    let [acts, held, moves, seizures, judged] = [const { AtomicUsize::new(0) }; 5];
     let broken: Mutex<Vec<(u64, String)>> = Mutex::default();
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
@@ -189,6 +189,7 @@ fn each(seeds: Range<u64>, walk: impl Fn(u64, Manner<'_>) -> Shared + Sync) {
                     held.fetch_add(shared.counts.held, Ordering::Relaxed);
                     moves.fetch_add(shared.counts.moves, Ordering::Relaxed);
                     seizures.fetch_add(shared.counts.seizures, Ordering::Relaxed);
+                    judged.fetch_add(shared.counts.judged, Ordering::Relaxed);
                     if let Some(what) = shared.walked.broken {
                         broken.lock().unwrap().push((seed, what.what));
                     }
@@ -197,7 +198,8 @@ fn each(seeds: Range<u64>, walk: impl Fn(u64, Manner<'_>) -> Shared + Sync) {
         }
     });
     let seconds = began.elapsed().as_secs_f64();
-    let [acts, held, moves, seizures] = [acts, held, moves, seizures].map(AtomicUsize::into_inner);
+    let counts = [acts, held, moves, seizures, judged];
+    let [acts, held, moves, seizures, judged] = counts.map(AtomicUsize::into_inner);
     let count = seeds.end - seeds.start;
     eprintln!(
         "{count} seeds, {acts} acts, {held} held back, {moves} moves of slots, {seizures} seizures, \
@@ -211,7 +213,7 @@ fn each(seeds: Range<u64>, walk: impl Fn(u64, Manner<'_>) -> Shared + Sync) {
         let told: Vec<String> = broken.iter().map(|(seed, what)| format!("seed {seed}: {what}")).collect();
         panic!("{}\n\n{}", tail.join("\n"), told.join("\n"));
     }
-    assert!(acts > 0 && (moves > 0 && held > 0 || count < 5), "nothing happened");
+    assert!(acts > 0 && (moves > 0 && held > 0 && judged > 0 || count < 5), "nothing happened");
 }
 
 /// A watch that is opened and never answered shows nothing. The only one that shows new Frameworks, which

@@ -77,6 +77,8 @@ pub struct Counts {
     pub moves: usize,
     /// Those by a replica that was not the owner.
     pub seizures: usize,
+    /// Those that were judged by the versions of Leases.
+    pub judged: usize,
 }
 
 /// Whether an object is of the replicas themselves, and not of a Framework.
@@ -107,7 +109,7 @@ pub fn changes(history: &History) -> impl Iterator<Item = &Arc<Change>> {
 
 /// The history with another name for a replica in each time in which it had the slot of a create. A replica
 /// that lost the slot does not know the reply any more, as after a restart.
-pub fn told_apart(mut history: History) -> History {
+pub fn with_name_per_tenure(mut history: History) -> History {
     let owners = owners(&history, &mut Counts::default());
     let frameworks = uids(&history);
     let mut renamed = Vec::new();
@@ -179,7 +181,7 @@ pub fn judge(history: &History, pauses: &[Pause]) -> Result<Counts, (String, u64
     // The same by versions, which no clock orders.
     let breach = |broken: check::Violation| (broken.to_string(), broken.rv);
     check::owners::check(history).map_err(breach)?;
-    check::seizure::check(history).map_err(breach)?;
+    counts.judged = check::seizure::check(history).map_err(breach)?.seized;
     Ok(counts)
 }
 

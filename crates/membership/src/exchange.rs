@@ -84,7 +84,7 @@ mod tests {
     use std::time::Duration;
 
     use framework_message::Slot;
-    use framework_shard::Incarnation;
+    use framework_shard::{Incarnation, Seen};
     use http::{Request, Response, StatusCode};
     use jiff::Timestamp;
     use kube::client::Body;
@@ -123,6 +123,23 @@ mod tests {
             };
             assert_eq!(change.moves.len(), 1);
             assert!(matches!(event, Event::MapPut { outcome: is, .. } if *is == outcome), "{event:?}");
+        }
+    }
+
+    #[test]
+    fn a_read_that_shows_an_older_version_than_is_known_shows_a_restore() {
+        let went_back = |known: Option<u64>, found: u64| {
+            let (version, name) = (Version(found), "a".to_owned());
+            let lease = Event::LeaseSeen { name, seen: Seen { version, value: None } };
+            let map = Event::MapRead(Some(Seen { version, value: None }));
+            [lease, map].map(|event| {
+                let ended = checked(vec![Ended::Event(event)], known.map(Version));
+                matches!(ended[..], [Ended::WentBack { .. }])
+            })
+        };
+        assert_eq!(went_back(Some(7), 6), [true, true]);
+        for (known, found) in [(Some(7), 7), (Some(7), 8), (None, 6)] {
+            assert_eq!(went_back(known, found), [false, false], "{known:?}, {found}");
         }
     }
 }

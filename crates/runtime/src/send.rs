@@ -206,8 +206,11 @@ async fn read<B: hyper::body::Body<Data = Bytes> + Unpin>(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use http_body_util::StreamBody;
     use hyper::body::Frame;
+    use tower::BoxError;
 
     use super::*;
 
@@ -219,5 +222,34 @@ mod tests {
             let body = StreamBody::new(frames);
             assert_eq!(read(body, most).await.unwrap().len(), expected);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_waited_until_the_right_to_act_ended_does_not_leave() {
+        let sent = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&sent);
+        let service = tower::service_fn(move |_: http::Request<Body>| {
+            count.fetch_add(1, Ordering::Relaxed);
+            async { Err::<http::Response<Body>, BoxError>("there is no API server".into()) }
+        });
+        let client = kube::Client::new(service, "default");
+        let (metrics, in_flight) = (Metrics::new(), InFlight::default());
+        let clock = Clock::simulated(jiff::Timestamp::UNIX_EPOCH);
+        let begin = || {
+            let fence =
+                Fence { clock, leave_by: Some(clock.now().boot + Duration::from_secs(8)), grant: None };
+            let (metrics, room) = (Arc::clone(&metrics), in_flight.clone());
+            send(client.clone(), engine::Request::AskTime, metrics, Arc::default(), room, fence)
+        };
+        let full = in_flight.room(crate::in_flight::MOST).await;
+        let waits = tokio::spawn(begin());
+        tokio::time::sleep(Duration::from_secs(8)).await;
+        drop(full);
+        assert!(matches!(waits.await.unwrap().0, Reply::NotSent(_)));
+        assert_eq!(sent.load(Ordering::Relaxed), 0);
+        let text = metrics.text(clock.now());
+        assert!(text.contains("frameworkcontroller_requests_fenced_total 1"), "{text}");
+        begin().await;
+        assert_eq!(sent.load(Ordering::Relaxed), 1, "one in time leaves");
     }
 }

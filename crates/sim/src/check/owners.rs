@@ -112,8 +112,8 @@ pub fn tenures(history: &History) -> Result<BTreeMap<u8, Vec<Tenure>>, Violation
     Ok(tenures)
 }
 
-/// The writes of replicas for Frameworks that exist, but those of labels: any replica that sees a wrong label
-/// may put it right, guarded by the version that it saw.
+/// The writes of replicas for Frameworks that exist and for queues, but those of labels: any replica that
+/// sees a wrong label may put it right, guarded by the version that it saw.
 pub fn writes(history: &History) -> impl Iterator<Item = Write<'_>> {
     // The UID of the Framework of each ConfigMap, by that of the ConfigMap.
     let mut frameworks: BTreeMap<&str, &str> = BTreeMap::new();
@@ -130,6 +130,10 @@ pub fn writes(history: &History) -> impl Iterator<Item = Write<'_>> {
         };
         if &*change.plural == "frameworks" && change.removes() {
             gone.insert(&change.uid);
+        }
+        if &*change.plural == "queueunits" && change.cause.verb == Verb::UpdateStatus {
+            // The owner of the namespace's slot decides about its units, and only it writes their status.
+            return by_controller(change).then(|| Write { slot: slot(&change.namespace), change });
         }
         let uid = uid
             .filter(|uid| !gone.contains(uid))

@@ -1,10 +1,11 @@
 //! A slot is seized only after the Lease of its owner was taken from that life: in the order of versions, and
 //! by no clock.
 //!
-//! A write of the map that replaces the owner of a slot is the owner's own, or it is a seizure. Before a
-//! seizure there is a version of the owner's Lease without that life: the Lease was emptied or deleted, or a
-//! later life holds it. The life renews by resourceVersion, so no later version shows it again. A map that is
-//! made again has no owners: it is written after the right of all of them has ended.
+//! A write of the map by the run of the owner counts as the owner's own, also one by a later life of that
+//! run. Any other write that replaces the owner of a slot is a seizure. Before a seizure there is a version
+//! of the owner's Lease without that life: the Lease was emptied or deleted, or a later life holds it. The
+//! life renews by resourceVersion, so no later version shows it again. A map that is made again has no
+//! owners: it is written after the right of all of them has ended.
 
 use std::collections::BTreeMap;
 

@@ -13,7 +13,8 @@ use crate::object::{Meta, Object};
 /// One logged snapshot of an object.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// The last resourceVersion when it was logged, if that is known.
+    /// The last resourceVersion when it was logged; `None`: not known, and the order of logging is not
+    /// checked.
     pub rv: Option<u64>,
     /// The text of the line before its trigger.
     pub sentence: String,
@@ -162,7 +163,7 @@ fn task<'a>(status: &'a Value, uid: &str) -> Option<&'a Value> {
     tasks(status).find(|task| task["instanceUID"] == uid)
 }
 
-/// The facts that one version of a Framework has and the next one has not any more.
+/// The facts that one version of a Framework has and the next one lacks.
 fn replaced(old: &Object, new: &Object) -> Vec<Fact> {
     let (old_status, new_status) = (&old.opened()["status"], &new.opened()["status"]);
     if old_status.is_null() {
@@ -195,7 +196,7 @@ fn deleted(history: &History) -> Vec<Fact> {
         let by_last = change.cause.actor == last;
         if by_last && change.is("frameworks") && change.cause.verb == Verb::UpdateStatus {
             seen.insert(change.uid.clone());
-            // A Task is so only once its Pod was in the cache.
+            // A Task reaches these states only once its Pod was in the cache.
             let shown = |task: &&Value| {
                 let state = task["state"].as_str().unwrap_or_default();
                 ["AttemptPreparing", "AttemptRunning"].contains(&state)

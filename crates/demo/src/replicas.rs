@@ -70,10 +70,14 @@ pub(crate) async fn show(testbed: &Testbed, controller: &Path, replicas: u8) -> 
     cluster.kill_hosted(pid)?;
     let killed = Instant::now();
     story.say(&format!("{victim} is killed with SIGKILL; its Tasks run on"));
+    let before = owners;
     let owners = story.until("the others have its slots", Story::has_equal_shares).await?;
     let after = killed.elapsed().as_secs_f64();
     let lease = format!("its Lease of {LEASE_SECONDS} s had to expire");
     story.say(&format!("its slots were taken over after {after:.1} s: {lease}"));
+    let of_victim = before.iter().filter(|(_, owner)| owner.as_str() == victim);
+    let taken: Owners = of_victim.map(|(slot, _)| (*slot, owners[slot].clone())).collect();
+    story.say(&format!("the slots of {victim} went to: {}", shares(&taken)));
     story.say(&format!("shares: {}", shares(&owners)));
     let completed = |framework: &Framework| state(framework) == Some(State::Completed);
     story.until_frameworks("all Frameworks have completed", completed).await?;

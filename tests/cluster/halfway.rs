@@ -3,7 +3,7 @@
 //! A deletion is cut off when its client is killed: the API server stored a grace period of 0 and went no
 //! further. Elsewhere a kubelet, or the garbage collector of Pods, ends it; the test cluster has neither.
 //!
-//! A Pod of kwok runs for ever when a patch of its phase met a conflict: kwok logs "failed to apply stage"
+//! A Pod of kwok runs for ever when a patch of its phase met a conflict. Kwok logs "failed to apply stage"
 //! and does not try again before the Pod changes.
 
 use jiff::{SignedDuration, Timestamp};

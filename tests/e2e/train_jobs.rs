@@ -172,8 +172,8 @@ fn pods_of(namespace: &str, set: &str) -> usize {
 }
 
 /// Plays the JobSet controller once more. In v0.10.1, it deletes the active Jobs of a JobSet whose condition
-/// `Failed` or `Completed` is true, also if another client wrote that: in the foreground, so that their Pods
-/// end. It creates no others. The Jobs of these tests are active as long as they are there.
+/// `Failed` or `Completed` is true, also if another client wrote that. It deletes them in the foreground, so
+/// that their Pods end. It creates no others. The Jobs of these tests are active as long as they are there.
 fn clean_up(namespace: &str) {
     let sets = block_on(objects(namespace, JOB_SET).list(&ListParams::default())).expect("a list").items;
     for set in sets {

@@ -114,9 +114,9 @@ const IMPURE: [&str; 15] = [
     "uuid",
 ];
 
-/// Words that bring in the clock, chance, the environment, I/O or global state, or an order that changes from
-/// run to run.
-const IMPURE_WORDS: [&str; 29] = [
+/// Words that bring in the clock, chance, the environment, I/O, waiting or global state, or an order that
+/// changes from run to run.
+const IMPURE_WORDS: [&str; 31] = [
     "HashMap",
     "HashSet",
     "Instant::now",
@@ -130,6 +130,7 @@ const IMPURE_WORDS: [&str; 29] = [
     "Utc::now",
     "Uuid::new_v4",
     "Zoned::now",
+    "async ",
     "dbg!",
     "eprint!",
     "eprintln!",
@@ -145,6 +146,7 @@ const IMPURE_WORDS: [&str; 29] = [
     "stdin",
     "stdout",
     "thread::sleep",
+    "thread::spawn",
     "thread_rng",
 ];
 

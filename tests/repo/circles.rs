@@ -1,7 +1,7 @@
 //! No circle of imports: the files of a crate are layers, and each uses only those below it.
 //!
-//! An import is a `use` of an item of the crate, or a path that begins with `crate`, with `super`, or with a
-//! module below this one. Declarations of modules are not imports, and tests may import any module.
+//! An import is a `use` of an item of the crate, or a path that begins with `crate`, `self` or `super`, or
+//! with a module below this one. Declarations of modules are not imports, and tests may import any module.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -86,6 +86,27 @@ fn each_invariant_is_tested_by_a_test_that_exists() {
     assert_eq!(missing(&documents, &tests()), Vec::<String>::new());
 }
 
+/// The files that a cell names: a bare name lies beside the path before it.
+fn named_files(cell: &str) -> Vec<PathBuf> {
+    let mut beside = root().to_owned();
+    let names = quoted(cell).filter(|name| name.ends_with(".rs"));
+    let paths = names.map(|name| {
+        let path = if name.contains('/') { root().join(name) } else { beside.join(name) };
+        path.parent().expect("a folder").clone_into(&mut beside);
+        path
+    });
+    paths.collect()
+}
+
+#[test]
+fn each_entry_point_is_a_file_that_exists() {
+    let document = read(&root().join("docs/architecture.md"));
+    let cells = column(&document, "read");
+    assert!(cells.len() > 20, "the table was not found");
+    let files = cells.iter().flat_map(|cell| named_files(cell));
+    assert_eq!(files.filter(|path| !path.exists()).collect::<Vec<_>>(), Vec::<PathBuf>::new());
+}
+
 #[test]
 fn each_threat_links_to_the_file_of_its_test() {
     let document = read(&root().join("docs/security.md"));

@@ -69,7 +69,7 @@ impl Unconfirmed {
     }
 
     /// The moves that this map shows to be applied. Only one of several changes of one version can be: the
-    /// last one stands for those that look like it. What it decides is forgotten.
+    /// last one stands for those that look like it. The decided changes are forgotten.
     pub fn shown_by(&mut self, seen: &Seen<SlotMap>) -> Option<Vec<Move>> {
         let map = seen.value.as_ref()?;
         let mut decided = self.0.iter().rev().filter(|change| change.is_decided(seen.version));

@@ -3,7 +3,7 @@
 //! Reports wait in a bounded queue, in which each namespace has its own bound and its turn. A report that
 //! finds no room is dropped and counted. Reports of one object with the same reason share an Event for some
 //! minutes. Its count is written at each power of two, so that a condition that repeats costs next to
-//! nothing. About a Lease each note has an Event of its own, up to a bound, because each tells of another
+//! nothing. About a Lease each note has an Event of its own, up to a bound, because each is about another
 //! change. The log has every report; the caller writes it.
 
 mod fair_queue;
@@ -84,7 +84,7 @@ pub struct Subject {
     uid: String,
     resource_version: Option<String>,
     /// Whether reports with different notes have an Event each.
-    tells_each_note: bool,
+    event_per_note: bool,
 }
 
 impl Subject {
@@ -98,7 +98,7 @@ impl Subject {
             name: metadata.name.unwrap_or_default(),
             uid: metadata.uid.unwrap_or_default(),
             resource_version: metadata.resource_version,
-            tells_each_note: false,
+            event_per_note: false,
         }
     }
 
@@ -112,7 +112,7 @@ impl Subject {
             name: name.to_owned(),
             uid: uid.to_owned(),
             resource_version: None,
-            tells_each_note: true,
+            event_per_note: true,
         }
     }
 
@@ -134,7 +134,7 @@ impl Subject {
             name: key.name.to_string(),
             uid: uid.to_owned(),
             resource_version: None,
-            tells_each_note: false,
+            event_per_note: false,
         }
     }
 }
@@ -173,8 +173,8 @@ impl Recorder {
     }
 }
 
-/// What the reports of one Event have in common: the UID of the object, the reason, and the note if each
-/// has an Event of its own; otherwise the note is left empty.
+/// The key of an Event: the UID of the object, the reason and the note. The note is empty if notes share an
+/// Event.
 type EventKey = (String, &'static str, String);
 
 /// Writes Events.
@@ -267,7 +267,7 @@ impl Writer {
     /// The Event that a report belongs to. One with a note that is new has its own, while there is room.
     fn key(&self, subject: &Subject, report: &Report) -> EventKey {
         let of = |note: &str| (subject.uid.clone(), report.reason, note.to_owned());
-        if !subject.tells_each_note {
+        if !subject.event_per_note {
             return of("");
         }
         let own = of(&report.note);

@@ -12,8 +12,8 @@ use crate::kubeconfig::{CONTROLLER_MANAGER, KWOK, SCHEDULER, Users};
 const POD_STAGES: &str = include_str!("stages/pod.yaml");
 const NODE_STAGES: &str = include_str!("stages/node.yaml");
 /// The options of kwok, to which its number of workers for Pods is added. With a document of options, kwok
-/// 0.8 has no defaults for these others, and without workers it does not read the Pods of a Node again after
-/// the API server was away.
+/// 0.8 has no defaults for the others. Without workers it does not read the Pods of a Node again after the
+/// API server was away.
 const KWOK_OPTIONS: &str = "\
 apiVersion: config.kwok.x-k8s.io/v1alpha1
 kind: KwokConfiguration

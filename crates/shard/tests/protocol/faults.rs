@@ -7,8 +7,8 @@ pub struct Faults {
     pub calm: bool,
     /// Replicas that join have Leases of different durations.
     pub mixed: bool,
-    /// Clients that are no replicas take Leases, which users empty otherwise.
-    pub strangers: bool,
+    /// Clients other than replicas take Leases. Without this, users empty them.
+    pub foreign_clients: bool,
     /// A proxy sends some writes twice.
     pub repeats: bool,
     /// This replica hears of a conflict when it has written a Lease, and no watch shows it anything.

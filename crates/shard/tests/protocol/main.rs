@@ -81,7 +81,7 @@ fn disturb(world: &mut World, change: u64) {
             let long = i64::from(world.dice(30)) * 1000;
             world.freeze(one, long);
         }
-        7 if world.faults.strangers => {
+        7 if world.faults.foreign_clients => {
             let pod = (world.dice(2) == 0).then_some("pod of a stranger");
             world.take_by_hand(&name, pod);
         }
@@ -120,7 +120,7 @@ fn a_slot_has_one_owner_in_every_history_and_all_have_one_at_the_end() {
 fn a_slot_has_one_owner_though_strangers_write_leases() {
     for seed in 0..100 {
         let mut world = World::new(seed, policy(Defects::NONE), 4);
-        world.faults.strangers = true;
+        world.faults.foreign_clients = true;
         if let Err(claim) = lead(world) {
             panic!("seed {seed}: {claim}");
         }

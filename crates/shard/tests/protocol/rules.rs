@@ -386,7 +386,8 @@ fn the_lease_of_a_member_that_keeps_another_one_waiting_is_emptied() {
     run(&mut world, 55);
     assert!(record(&world).renewals > renewals + 15, "its Lease is renewed");
     assert!(world.acting(slot).is_empty(), "it gave the slot up");
-    // A renewal may arrive just before the Lease is emptied. The next try follows at once then.
+    // A renewal may arrive just before the Lease is emptied. The next try follows after a quarter of a
+    // renewal interval.
     until(&mut world, 60, |world| record(world).holder.as_ref() != Some(&old));
     let fast = world.replicas[&number(&world, &leader)].clocks.fast;
     let waited = (world.time - begun) * (1000 + fast) / 1000;

@@ -160,8 +160,8 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         writeln!(file, "{}", line("x/1", "create", "pods", 201, 1)).unwrap();
         for (code, second) in [(409, 2), (200, 5)] {
-            let told = line("kwok/1", "patch", "pods", code, second);
-            writeln!(file, "{}", told.replace("\"pods\"", "\"pods\",\"subresource\":\"status\"")).unwrap();
+            let patch = line("kwok/1", "patch", "pods", code, second);
+            writeln!(file, "{}", patch.replace("\"pods\"", "\"pods\",\"subresource\":\"status\"")).unwrap();
         }
         let log = Log::new(file.path().to_owned());
         let start = "2026-11-21T09:00:00Z".parse().unwrap();

@@ -291,7 +291,7 @@ async fn list(namespace: &Namespace, selection: Selection, slots: &[u8]) -> Resu
     let request = Request::get(path(namespace, &query)).body(Vec::new())?;
     let text = namespace.client.request_text(request).await.context("listing a share")?;
     let list: ObjectList<DynamicObject> = serde_json::from_str(&text)?;
-    // An API server without the gate ignores the selector. Of custom resources, it does not tell either way:
+    // An API server without the gate ignores the selector. Its lists of custom resources do not show it:
     // only other lists have `metadata.shardInfo`.
     let is_of_share = |object: &DynamicObject| object.uid().is_some_and(|uid| slots.contains(&slot(&uid)));
     ensure!(

@@ -334,7 +334,7 @@ fn an_invalid_stored_value_counts_as_not_set_and_is_reported_once() {
         assert_eq!(code(&completed(&ns, name)).0, 0, "{name}");
         let wait = Instant::now() + PATIENCE;
         while notes(&ns, name, IGNORED).is_empty() {
-            assert!(Instant::now() < wait, "nothing is told about {name}");
+            assert!(Instant::now() < wait, "nothing is reported about {name}");
         }
         // Go does not always store a number as it was sent.
         let [note] = &notes(&ns, name, IGNORED)[..] else { panic!("{name}: more than one Event") };

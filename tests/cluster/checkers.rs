@@ -53,7 +53,7 @@ pub fn broken_guarantees(history: &framework_sim::History) -> Vec<String> {
     broken(&check::guarantees::ALL, history)
 }
 
-/// Counts the slots that changed hands, by a recording of the map and of Leases. An error tells of a seizure
+/// Counts the slots that changed hands, by a recording of the map and of Leases. An error reports a seizure
 /// from an owner that still held its Lease.
 pub fn seizures(changes: &[Change], requests: &[Record]) -> Result<seizure::Counts, String> {
     seizure::check(&recorded(changes, requests)).map_err(|broken| broken.to_string())

@@ -156,12 +156,12 @@ impl Recording {
         let mut changes = self.changes.borrow().clone();
         changes.sort_by_key(|change| change.version);
         let mut requests = Vec::new();
-        let tell = |request: Record| {
+        let visit = |request: Record| {
             if request.namespace == self.namespace {
                 requests.push(keep(request));
             }
         };
-        installed().audit().each_since(self.mark, tell).expect("the log is there");
+        installed().audit().each_since(self.mark, visit).expect("the log is there");
         (changes, requests)
     }
 

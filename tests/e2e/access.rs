@@ -98,8 +98,8 @@ const CONFIG: &str = "frameworkcontroller.yaml";
 fn an_address_alone_means_no_authentication() {
     let server = Server::start();
     let address = server.address();
-    let told = [("KUBE_APISERVER_ADDRESS", &*address)];
-    assert_eq!(Given { environment: &told, ..Given::default() }.calls(&server), None);
+    let environment = [("KUBE_APISERVER_ADDRESS", &*address)];
+    assert_eq!(Given { environment: &environment, ..Given::default() }.calls(&server), None);
     let files = [(CONFIG, format!("kubeApiServerAddress: {address}"))];
     let elsewhere = [("KUBE_APISERVER_ADDRESS", "http://127.0.0.1:1")];
     let given = Given { files: &files, environment: &elsewhere, ..Given::default() };
@@ -111,17 +111,17 @@ fn kubeconfig_order_is_config_file_then_environment_then_home() {
     let server = Server::start();
     let files = [
         ("named", server.kubeconfig("named")),
-        ("told", server.kubeconfig("told")),
+        ("exported", server.kubeconfig("exported")),
         (".kube/config", server.kubeconfig("own")),
         (CONFIG, "kubeConfigFilePath: named".to_owned()),
     ];
-    let told = [("KUBECONFIG", "told"), ("HOME", ".")];
+    let exported = [("KUBECONFIG", "exported"), ("HOME", ".")];
     let missing = [("KUBECONFIG", "missing"), ("HOME", ".")];
-    let several = [("KUBECONFIG", "missing:told"), ("HOME", ".")];
+    let several = [("KUBECONFIG", "missing:exported"), ("HOME", ".")];
     let calls = |files, environment| Given { files, environment, ..Given::default() }.calls(&server);
-    assert_eq!(calls(&files, &told).as_deref(), Some("named"));
-    assert_eq!(calls(&files[..3], &told).as_deref(), Some("told"));
-    assert_eq!(calls(&files[..3], &several).as_deref(), Some("told"));
+    assert_eq!(calls(&files, &exported).as_deref(), Some("named"));
+    assert_eq!(calls(&files[..3], &exported).as_deref(), Some("exported"));
+    assert_eq!(calls(&files[..3], &several).as_deref(), Some("exported"));
     assert_eq!(calls(&files[..3], &missing).as_deref(), Some("own"), "what does not exist is skipped");
     assert_eq!(calls(&files[..3], &[("HOME", ".")]).as_deref(), Some("own"));
 }
@@ -130,10 +130,10 @@ fn kubeconfig_order_is_config_file_then_environment_then_home() {
 fn an_address_overrides_the_server_of_a_kubeconfig_and_keeps_its_user() {
     let server = Server::start();
     let address = server.address();
-    let files = [("told", kubeconfig("http://127.0.0.1:1", "told"))];
-    let environment = [("KUBECONFIG", "told"), ("KUBE_APISERVER_ADDRESS", &*address)];
+    let files = [("exported", kubeconfig("http://127.0.0.1:1", "exported"))];
+    let environment = [("KUBECONFIG", "exported"), ("KUBE_APISERVER_ADDRESS", &*address)];
     let given = Given { files: &files, environment: &environment, ..Given::default() };
-    assert_eq!(given.calls(&server).as_deref(), Some("told"));
+    assert_eq!(given.calls(&server).as_deref(), Some("exported"));
 }
 
 #[test]
@@ -154,10 +154,10 @@ fn without_any_of_them_only_the_pods_own_account_is_left() {
     let nothing = Given::default().ends();
     assert!(nothing.starts_with("frameworkcontroller: no API server is known: set "), "{nothing}");
     let files = [
-        ("told", kubeconfig("http://127.0.0.1:1", "told")),
+        ("exported", kubeconfig("http://127.0.0.1:1", "exported")),
         (CONFIG, "kubeConfigFilePath: ''\nkubeApiServerAddress: ''".to_owned()),
     ];
-    let environment = [("KUBECONFIG", "told"), ("KUBE_APISERVER_ADDRESS", "http://127.0.0.1:1")];
+    let environment = [("KUBECONFIG", "exported"), ("KUBE_APISERVER_ADDRESS", "http://127.0.0.1:1")];
     let emptied = Given { files: &files, environment: &environment, ..Given::default() }.ends();
     assert_eq!(emptied, nothing, "what the config file sets to nothing is nothing");
     let environment = [("KUBERNETES_SERVICE_HOST", "127.0.0.1"), ("KUBERNETES_SERVICE_PORT", "1")];
@@ -256,9 +256,9 @@ fn the_originals_file_is_obeyed_with_all_its_entries() {
     let server = Server::start();
     let files = [
         (CONFIG, ORIGINALS.replace("http://10.10.10.10:8080", &server.address())),
-        ("told", kubeconfig("http://127.0.0.1:1", "told")),
+        ("exported", kubeconfig("http://127.0.0.1:1", "exported")),
     ];
-    let given = Given { files: &files, environment: &[("KUBECONFIG", "told")], ..Given::default() };
+    let given = Given { files: &files, environment: &[("KUBECONFIG", "exported")], ..Given::default() };
     assert_eq!(given.calls(&server), None, "the address, and no kubeconfig");
 }
 

@@ -123,7 +123,7 @@ fn condition(framework: &Framework) -> Option<(String, String)> {
 }
 
 /// Waits for the Events that report an unreadable Framework, and returns their lines.
-fn told(namespace: &str) -> String {
+fn reported(namespace: &str) -> String {
     let deadline = Instant::now() + PATIENCE;
     let of = "--field-selector=reason=StatusUnreadable";
     loop {
@@ -131,7 +131,7 @@ fn told(namespace: &str) -> String {
         if !events.is_empty() {
             return events;
         }
-        assert!(Instant::now() < deadline, "no Event tells of it");
+        assert!(Instant::now() < deadline, "no Event reports it");
     }
 }
 
@@ -150,7 +150,7 @@ fn a_bomb_is_quarantined_and_others_go_on() {
     let bad = wait(&ns, "bad", "quarantined", |framework| {
         condition(framework) == Some(("Unknown".to_owned(), reason.clone()))
     });
-    let events = told(&ns);
+    let events = reported(&ns);
     assert!(events.contains("it decodes to more than 64 MiB"), "{events}");
     manifest("other").role("w", 2, &[("exit-code", "0")]).create(&ns);
     kubectl_wait(&ns, "other", "Complete");
@@ -158,7 +158,7 @@ fn a_bomb_is_quarantined_and_others_go_on() {
     assert_eq!(text(&left), bomb, "what cannot be read stays as it is");
     assert_eq!(state(&left), Some(State::AttemptRunning));
     assert_eq!(left.metadata.resource_version, bad.metadata.resource_version, "it is left alone");
-    assert_eq!(told(&ns).lines().count(), 1);
+    assert_eq!(reported(&ns).lines().count(), 1);
 
     edit(&ns, "bad", &good);
     wait(&ns, "bad", "repaired", |framework| {

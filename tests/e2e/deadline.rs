@@ -264,8 +264,8 @@ mod cases {
             let live = all.iter().filter(|seen| {
                 seen.spec.active_deadline_seconds.is_some() && state(seen) != Some(State::Completed)
             });
-            let told = [value("framework_deadline_exceeded_total"), value(&remaining("count"))];
-            told == [ended, live.count() as u64]
+            let values = [value("framework_deadline_exceeded_total"), value(&remaining("count"))];
+            values == [ended, live.count() as u64]
         });
         let hour = (remaining(r#"bucket{le="3600"}"#), remaining(r#"bucket{le="900"}"#));
         until("one has nearly an hour left", || value(&hour.0) > value(&hour.1));

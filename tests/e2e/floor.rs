@@ -210,7 +210,7 @@ fn until_logged(mark: Mark, namespace: &str, verb: &str, resource: &str) {
 /// The reasons of the Events in a namespace that the controller wrote, once it said that `job` succeeded.
 fn events(namespace: &str) -> Vec<String> {
     let api: Api<Event> = Api::namespaced(client(), namespace);
-    until("it is told that it succeeded", || {
+    until("its success is reported", || {
         let events = block_on(api.list(&ListParams::default())).expect("a list").items;
         let ours = events.into_iter().filter(|event| {
             event.reporting_controller.as_deref().is_some_and(|name| name.contains("frameworkcontroller"))

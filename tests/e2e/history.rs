@@ -299,6 +299,6 @@ fn snapshots_that_are_switched_off_are_not_logged() {
         changes.iter().filter(gone).count() == 2
     });
     let history = recording.end();
-    assert!(history.pods.len() > 4, "there was much to tell");
+    assert!(history.pods.len() > 4, "there was much to report");
     assert!(logged(&log_of(CONTROLLER), &ns).is_empty());
 }

@@ -74,10 +74,10 @@ fn a_slow_reader_of_history_delays_no_other_framework() {
     // It was written before the status that replaces it, but the reader may still hold it.
     until("the replaced status is logged", || (retries() > 0).then_some(()));
 
-    let told =
-        until("all removed Tasks are logged", || Some(removed(&large)).filter(|told| told.len() >= all));
-    let tasks: std::collections::BTreeSet<&String> = told.iter().collect();
-    assert_eq!((tasks.len(), told.len()), (all, all), "each of them once");
+    let logged =
+        until("all removed Tasks are logged", || Some(removed(&large)).filter(|logged| logged.len() >= all));
+    let tasks: std::collections::BTreeSet<&String> = logged.iter().collect();
+    assert_eq!((tasks.len(), logged.len()), (all, all), "each of them once");
     assert_eq!(retries(), 1, "and the small one's once");
     cluster::delete(&large, "large");
 }

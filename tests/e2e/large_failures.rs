@@ -45,8 +45,8 @@ fn tasks_that_all_fail_with_long_messages_fit() {
          largeFrameworkCompressionCodec: {codec}\nkubeClientQps: 5000\nkubeClientBurst: 5000"
     );
     let controller = alone.start("controller", &config);
-    let told = [("exit-code", "1"), ("random-message", &MESSAGE.to_string())];
-    let job = manifest("job").role("worker", tasks, &told);
+    let annotations = [("exit-code", "1"), ("random-message", &MESSAGE.to_string())];
+    let job = manifest("job").role("worker", tasks, &annotations);
     let all = i32::try_from(tasks).expect("a number of Tasks");
     let job = job.policy(all, -1).last_role(|role| role["task"]["pod"]["spec"]["nodeName"] = "node-0".into());
     let cost = Cost::of(&job, &ns, "Failed", controller.pid);
@@ -67,7 +67,7 @@ fn assert_compressed_all_the_same(namespace: &str, since: Mark) {
     let of = "--field-selector=reason=StatusCompressed";
     let deadline = Instant::now() + PATIENCE;
     while kubectl(&["get", "events", "--namespace", namespace, of, "--no-headers"]).is_empty() {
-        assert!(Instant::now() < deadline, "no Event tells of it");
+        assert!(Instant::now() < deadline, "no Event reports it");
     }
     let refused = refused(since);
     assert!(refused.is_empty(), "{:?}", refused.first());

@@ -163,7 +163,7 @@ fn a_controller_without_queues_needs_no_right_on_their_kinds() {
         installed.succeeds(namespace, "queued");
     }
     let log = stop(program);
-    let told = "queueing is off: a Framework that names a queue starts at once";
-    assert_eq!(log.matches(told).count(), 1, "{log}");
+    let note = "queueing is off: a Framework that names a queue starts at once";
+    assert_eq!(log.matches(note).count(), 1, "{log}");
     assert_eq!(installed.forbidden(), [""; 0]);
 }

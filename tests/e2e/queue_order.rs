@@ -159,7 +159,7 @@ fn a_waiting_unit_reports_its_position_and_the_amount_missing_now() {
     assert_eq!((&newer["place"], &newer["before"]), (&json!(1), &json!(1)), "{newer}");
     assert_eq!(newer["directlyBefore"], "older");
     quota(ns, &[("pods", "2")]);
-    let now = until("it tells of the lower quota", || {
+    let now = until("it reports the lower quota", || {
         let older = position(&mut program, ns, "older");
         let says = older["message"].as_str().is_some_and(|message| message.contains("2 too many"));
         says.then_some(older)

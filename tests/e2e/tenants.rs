@@ -174,7 +174,7 @@ impl Seen {
     }
 
     /// The figures, and the ratio to how long they took otherwise.
-    fn told(&self, than: &str, took: &[Duration]) -> (String, f64) {
+    fn figures(&self, than: &str, took: &[Duration]) -> (String, f64) {
         let [middle, high] = [50, 99].map(|rank| percent(&self.took, rank));
         let (ratio, before) = (high / percent(took, 99), self.before);
         let text = format!(
@@ -186,7 +186,7 @@ impl Seen {
 
     /// Prints them, with whether the controller keeps to its goal.
     fn print(&self, what: &str, than: &str, took: &[Duration]) {
-        let (text, ratio) = self.told(than, took);
+        let (text, ratio) = self.figures(than, took);
         let verdict = if ratio <= GOAL { "within" } else { "beyond" };
         println!("{what}: {text}: {verdict} the goal of {GOAL}");
     }
@@ -210,7 +210,7 @@ fn a_tenant_of_many_frameworks_hardly_delays_one_of_few() {
     block_on(create(&held, 0..RESTLESS, "Create"));
     let since = mark();
     let control = Seen::new(block_on(beside(lives("held", count), change(&held))), &held, since);
-    let (text, _) = control.told("that alone", &undisturbed);
+    let (text, _) = control.figures("that alone", &undisturbed);
     println!("beside 40 that change and are held: {text}: what the API server takes for it");
 
     block_on(create(&other, 0..RESTLESS, "Start"));

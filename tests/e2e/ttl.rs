@@ -94,7 +94,7 @@ mod cases {
         expires("failed", "1", 2);
     }
 
-    pub fn zero_deletes_at_once_and_the_history_tells_the_end_all_the_same() {
+    pub fn zero_deletes_at_once_and_the_history_reports_the_end_all_the_same() {
         expires("zero", "0", 0);
         let completed = scene().completed("zero");
         until("the history has the Framework as it ended", || {
@@ -273,7 +273,7 @@ side_by_side!(
     before_it_has_passed_nobody_deletes,
     once_it_has_passed_after_a_success_the_framework_is_deleted_once,
     once_it_has_passed_after_a_failure_the_framework_is_deleted_once,
-    zero_deletes_at_once_and_the_history_tells_the_end_all_the_same,
+    zero_deletes_at_once_and_the_history_reports_the_end_all_the_same,
     with_both_fields_the_deadline_ends_it_and_then_it_is_deleted,
     all_that_it_owns_goes_before_it,
     somebody_elses_finalizer_holds_it_and_it_is_deleted_once,

@@ -49,7 +49,7 @@ fn series(address: &str, name: &str) -> f64 {
 /// The memory of a process as Linux reports it, in MiB.
 fn memory(pid: u32, field: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
-    let line = status.lines().find_map(|line| line.strip_prefix(field)).expect("Linux tells");
+    let line = status.lines().find_map(|line| line.strip_prefix(field)).expect("Linux reports it");
     let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
     kib >> 10
 }

@@ -43,7 +43,7 @@ fn listens(controller: &str, logged: &str) -> String {
         address = line.and_then(|line| line.split("address=").nth(1)).map(|rest| rest.trim().to_owned());
         address.is_some()
     });
-    address.expect("it was told")
+    address.expect("it was logged")
 }
 
 /// The value of a series, by its name with its labels; 0 if it is not there.

@@ -161,7 +161,7 @@ spec:
 }
 
 #[test]
-fn columns_and_wait_tell_people_what_they_want_to_know() {
+fn columns_and_wait_show_what_people_want_to_know() {
     let ns = namespace("people");
     manifest("job").role("a", 2, &[("exit-code", "0")]).create(&ns);
     kubectl(&["wait", "--for=condition=Complete", "fw/job", "--namespace", &ns, "--timeout=60s"]);

@@ -62,7 +62,7 @@ impl Prometheus {
         for (name, content) in [("prometheus.yaml", &config), ("rules.yaml", &rules["spec"])] {
             fs::write(directory.path().join(name), content.to_string()).expect("it is written");
         }
-        // Its log does not tell the port that it was given, so it gets one that is free now.
+        // Its log does not report the port that it was given, so it gets one that is free now.
         let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let address = free.expect("a port is free").to_string();
         let log = File::create(directory.path().join("log")).expect("a file");

@@ -70,8 +70,8 @@ fn the_table_has_every_key_and_no_other() {
         let is_value = Config::parse(&setting(&key, "true")).is_ok();
         known.extend(if is_value { vec![key] } else { known_keys(&key) });
     }
-    let told: BTreeSet<String> = first_cells("key").into_iter().map(str::to_owned).collect();
-    assert_eq!(told, known);
+    let documented: BTreeSet<String> = first_cells("key").into_iter().map(str::to_owned).collect();
+    assert_eq!(documented, known);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn every_range_is_the_one_that_is_enforced() {
 
 #[test]
 fn the_table_has_every_flag() {
-    let told: BTreeSet<&str> =
+    let documented: BTreeSet<&str> =
         first_cells("flag").into_iter().filter(|flag| flag.starts_with("--")).collect();
     let command = Args::command();
     let known: BTreeSet<String> = command
@@ -141,7 +141,7 @@ fn the_table_has_every_flag() {
         .filter_map(|argument| argument.get_long())
         .map(|long| format!("--{long}"))
         .collect();
-    assert_eq!(told, known.iter().map(String::as_str).collect());
+    assert_eq!(documented, known.iter().map(String::as_str).collect());
 }
 
 #[test]

@@ -35,10 +35,10 @@ fn rows(csv: &str) -> Vec<Vec<String>> {
 
 #[test]
 fn the_table_of_the_controllers_codes_has_each_of_them() {
-    let told = table(FAILURES, "| code | phrase | type | because |");
-    assert!(told.iter().all(|row| !row[3].is_empty()), "{told:?}");
-    let told: Vec<Vec<String>> = told.into_iter().map(|row| row[..3].to_vec()).collect();
-    assert_eq!(told, rows(CODES));
+    let documented = table(FAILURES, "| code | phrase | type | because |");
+    assert!(documented.iter().all(|row| !row[3].is_empty()), "{documented:?}");
+    let documented: Vec<Vec<String>> = documented.into_iter().map(|row| row[..3].to_vec()).collect();
+    assert_eq!(documented, rows(CODES));
 }
 
 #[test]
@@ -81,30 +81,31 @@ fn the_table_of_states_has_each_of_them_in_order() {
         AttemptCompleted => 7,
         Completed => 8,
     };
-    let told = table(STATES, "| state | of a Framework | of a Task |");
-    let told: Vec<&str> = told.iter().map(|row| row[0].trim_matches('`')).collect();
+    let documented = table(STATES, "| state | of a Framework | of a Task |");
+    let documented: Vec<&str> = documented.iter().map(|row| row[0].trim_matches('`')).collect();
     let expected: Vec<String> = states.iter().map(|state| format!("{state:?}")).collect();
-    assert_eq!(told, expected);
-    assert!(states.into_iter().map(position).eq(0..told.len()));
+    assert_eq!(documented, expected);
+    assert!(states.into_iter().map(position).eq(0..documented.len()));
 }
 
 #[test]
 fn the_table_of_reasons_has_each_of_them() {
     let rows = table(QUEUE_API, "| reason | of the condition | means |");
-    let told: BTreeSet<&str> = rows.iter().map(|row| row[0].trim_matches('`')).collect();
-    assert_eq!(told, Reason::ALL.into_iter().map(Reason::as_str).collect());
+    let documented: BTreeSet<&str> = rows.iter().map(|row| row[0].trim_matches('`')).collect();
+    assert_eq!(documented, Reason::ALL.into_iter().map(Reason::as_str).collect());
 }
 
 #[test]
 fn the_table_of_variables_has_each_of_them() {
     let rows = table(FRAMEWORKS, "| variable | value |");
-    let mut told: Vec<&str> = rows.iter().flat_map(|row| row[0].split('`').skip(1).step_by(2)).collect();
+    let mut documented: Vec<&str> =
+        rows.iter().flat_map(|row| row[0].split('`').skip(1).step_by(2)).collect();
     let mut known: Vec<&str> = NAMES.split('"').filter(|text| text.starts_with("FC_")).collect();
-    told.sort_unstable();
+    documented.sort_unstable();
     known.sort_unstable();
     known.dedup();
     assert!(known.len() > 10, "the names were not found");
-    assert_eq!(told, known);
+    assert_eq!(documented, known);
 }
 
 #[test]

@@ -411,7 +411,7 @@ fn a_path_of_one_machine_is_found() {
 }
 
 #[test]
-fn code_is_told_from_comments_and_literals() {
+fn code_is_distinguished_from_comments_and_literals() {
     let text = r##"let a = "//"; /* /* b */ c */ let d = 'd'; let e: &'e str = r#"f "g""#; // h's
 let i = '\''; let j = "k\"l"; m"##;
     let blank = code(text);

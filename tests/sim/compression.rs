@@ -48,7 +48,7 @@ fn a_compressed_attempt_stays_compressed_under_another_configuration() {
     let undisturbed = lives(job(), |_| async {});
     let came_to = |next: Setup, then: &[&str]| {
         simulate(7, calm(), |cluster| async move {
-            job().told("run-ms", "5000").create(&cluster.user());
+            job().fate("run-ms", "5000").create(&cluster.user());
             let first = Controller::start(&cluster, 1, 1, &compressing(CompressionCodec::Zstd));
             until_running(&cluster).await;
             first.crash().await;
@@ -80,7 +80,7 @@ fn a_compressing_controller_may_be_killed_at_any_request() {
 fn a_status_that_cannot_be_read_is_left_alone_until_it_can() {
     simulate(9, calm(), |cluster| async move {
         let user = cluster.user();
-        job().told("run-ms", "60000").create(&user);
+        job().fate("run-ms", "60000").create(&user);
         let _controller = Controller::start(&cluster, 1, 1, &compressing(CompressionCodec::Zstd));
         until_running(&cluster).await;
         let patch = |text: &str| {

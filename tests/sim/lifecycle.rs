@@ -43,7 +43,7 @@ fn an_undisturbed_life_takes_fewer_requests_than_the_floor() {
 #[test]
 fn a_failed_task_is_retried_and_its_framework_succeeds() {
     let flaky = framework("job").role("w", 2).retry_tasks(true, 0);
-    let flaky = flaky.told("exit-code", "200").told("only-task-index", "1").told("only-task-attempt", "0");
+    let flaky = flaky.fate("exit-code", "200").fate("only-task-index", "1").fate("only-task-attempt", "0");
     let came_to = lives(flaky, |_| async {});
     assert_eq!(
         came_to,
@@ -57,8 +57,8 @@ fn a_failed_task_is_retried_and_its_framework_succeeds() {
 fn a_retry_of_a_task_takes_three_status_writes() {
     let writes = |flaky: bool| {
         simulate(1, calm(), |cluster| async move {
-            let job = framework("job").role("w", 1).retry_tasks(false, 1).told("exit-code", "1");
-            let job = job.told("only-task-attempt", if flaky { "0" } else { "7" });
+            let job = framework("job").role("w", 1).retry_tasks(false, 1).fate("exit-code", "1");
+            let job = job.fate("only-task-attempt", if flaky { "0" } else { "7" });
             job.create(&cluster.user());
             let _controller = Controller::start(&cluster, 1, 1, &Setup::default());
             lived_well(&cluster, "job").await.unwrap();
@@ -71,7 +71,7 @@ fn a_retry_of_a_task_takes_three_status_writes() {
 
 #[test]
 fn a_failed_attempt_is_retried_after_its_delay() {
-    let conflicting = framework("job").retry(true, 0).role("w", 1).told("exit-code", "201");
+    let conflicting = framework("job").retry(true, 0).role("w", 1).fate("exit-code", "201");
     let came_to = lives(conflicting, |cluster| async move {
         let delayed = |user: &framework_sim::User| {
             let retried = &user.get("frameworks", "job").unwrap()["status"]["retryPolicyStatus"];
@@ -85,7 +85,7 @@ fn a_failed_attempt_is_retried_after_its_delay() {
 
 #[test]
 fn a_stop_ends_all_running_tasks_and_leaves_nothing() {
-    let came_to = lives(job().told("run-ms", "forever"), |cluster| async move {
+    let came_to = lives(job().fate("run-ms", "forever"), |cluster| async move {
         until_running(&cluster).await;
         assert!(cluster.user().stop("job"));
     });
@@ -100,7 +100,7 @@ fn a_stop_ends_all_running_tasks_and_leaves_nothing() {
 
 #[test]
 fn a_deletion_by_others_is_recorded_as_such() {
-    let endless = || job().told("run-ms", "forever");
+    let endless = || job().fate("run-ms", "forever");
     let pod = lives(endless(), |cluster| async move {
         until_running(&cluster).await;
         cluster.user().delete("pods", "job-w-1").unwrap();
@@ -123,7 +123,7 @@ fn a_deletion_by_others_is_recorded_as_such() {
 fn pods_that_were_taken_from_their_config_map_are_let_go() {
     simulate(1, calm(), |cluster| async move {
         let user = cluster.user();
-        job().told("run-ms", "forever").create(&user);
+        job().fate("run-ms", "forever").create(&user);
         let _controller = Controller::start(&cluster, 1, 1, &Setup::default());
         until_running(&cluster).await;
         let orphan = DeleteOptions { propagation: Some("Orphan".to_owned()), ..DeleteOptions::default() };
@@ -152,7 +152,7 @@ fn a_controller_killed_at_any_request_changes_nothing_in_the_end() {
 #[test]
 fn a_controller_killed_at_any_request_of_retries_changes_nothing() {
     let twice = framework("job").role("w", 2).retry_tasks(false, 1).retry(false, 1);
-    let twice = twice.told("exit-code", "1").told("only-task-index", "1");
+    let twice = twice.fate("exit-code", "1").fate("only-task-index", "1");
     assert!(lives(twice.clone(), |_| async {}).contains("w-1: Completed with 1 after 1 retries"));
     kill_at_every_request(twice, 2 * (2 * 3 + 2 + 6));
 }
@@ -211,7 +211,7 @@ fn disturbed(rule: Rule) -> (String, bool) {
 #[test]
 fn a_graceful_stop_loses_nothing_that_was_created() {
     simulate(3, calm(), |cluster| async move {
-        job().told("run-ms", "20000").create(&cluster.user());
+        job().fate("run-ms", "20000").create(&cluster.user());
         let first = Controller::start(&cluster, 1, 1, &Setup::default());
         assert!(cluster.until(SECOND * 60, |user| user.list("pods").len() == 3).await);
         let uids = |cluster: &SimCluster| -> Vec<String> {

@@ -115,13 +115,13 @@ impl Race {
         };
         let job = job.role("w", 2);
         match self.rival {
-            Rival::Success => job.told("run-ms", &until),
-            Rival::Failure => job.told("run-ms", &until).told("exit-code", "1"),
-            Rival::TaskRetry => job.retry_tasks(false, -2).told("run-ms", "300").told("exit-code", "1"),
-            Rival::FrameworkRetry => job.told("run-ms", "300").told("exit-code", "1"),
+            Rival::Success => job.fate("run-ms", &until),
+            Rival::Failure => job.fate("run-ms", &until).fate("exit-code", "1"),
+            Rival::TaskRetry => job.retry_tasks(false, -2).fate("run-ms", "300").fate("exit-code", "1"),
+            Rival::FrameworkRetry => job.fate("run-ms", "300").fate("exit-code", "1"),
             // Conflicts are retried after a delay.
-            Rival::RetryDelay => job.told("run-ms", "300").told("exit-code", "201"),
-            Rival::Stop | Rival::Rescale | Rival::Hold => job.told("run-ms", "forever"),
+            Rival::RetryDelay => job.fate("run-ms", "300").fate("exit-code", "201"),
+            Rival::Stop | Rival::Rescale | Rival::Hold => job.fate("run-ms", "forever"),
         }
     }
 

@@ -23,7 +23,7 @@ fn an_hour_without_the_api_server_loses_nothing_and_runs_nothing_twice() {
             // Some end during the outage, and some after it.
             for index in 0..FRAMEWORKS {
                 let time = if index % 2 == 0 { "600000" } else { "4000000" };
-                framework(&format!("f{index}")).role("w", 2).told("run-ms", time).create(&user);
+                framework(&format!("f{index}")).role("w", 2).fate("run-ms", time).create(&user);
             }
             let run = |user: &User| {
                 user.list("frameworks").iter().all(|one| one["status"]["state"] == "AttemptRunning")

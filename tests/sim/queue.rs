@@ -71,8 +71,9 @@ fn each(name: &str, seeds: std::ops::Range<u64>, run: impl Fn(u64, Manner<'_>) -
     if let Some((seed, _)) = broken.first() {
         let again = run(*seed, Manner { talks: true, ..Manner::default() }).walked.broken;
         let tail = again.map_or_else(|| vec!["it does not replay".to_owned()], |again| again.tail);
-        let told: Vec<String> = broken.iter().map(|(seed, what)| format!("{name} {seed}: {what}")).collect();
-        panic!("{}\n\n{}", tail.join("\n"), told.join("\n"));
+        let failures: Vec<String> =
+            broken.iter().map(|(seed, what)| format!("{name} {seed}: {what}")).collect();
+        panic!("{}\n\n{}", tail.join("\n"), failures.join("\n"));
     }
     seen
 }
@@ -145,7 +146,7 @@ fn a_pod_with_forged_labels_neither_hides_its_use_nor_holds_a_share() {
     simulate(1, calm(), |cluster| async move {
         let user = cluster.user();
         furnish(&user, 4);
-        let job = |name: &str| framework(name).role("w", 2).told("run-ms", "forever").queue("q");
+        let job = |name: &str| framework(name).role("w", 2).fate("run-ms", "forever").queue("q");
         let mut setup = Setup::default();
         setup.policy.queueing = true;
         let _controller = Controller::start(&cluster, 1, 1, &setup);
@@ -173,7 +174,7 @@ fn a_replaced_task_role_returns_its_room_before_the_new_one_has_any() {
         let mut setup = Setup::default();
         setup.policy.queueing = true;
         let _controller = Controller::start(&cluster, 1, 1, &setup);
-        framework("grown").role("old", 2).told("run-ms", "forever").queue("q").create(&user);
+        framework("grown").role("old", 2).fate("run-ms", "forever").queue("q").create(&user);
         assert!(cluster.until(SECOND * 120, |user| is_running(user, "grown")).await);
         unit(&user, "first", 2);
         assert!(cluster.until(SECOND * 60, |user| phase(user, "first") == "Dequeued").await);

@@ -210,8 +210,9 @@ fn each(seeds: Range<u64>, walk: impl Fn(u64, Manner<'_>) -> Shared + Sync) {
     if let Some((seed, _)) = broken.first() {
         let again = walk(*seed, Manner { talks: true, ..Manner::default() }).walked.broken;
         let tail = again.map_or_else(|| vec!["it does not replay".to_owned()], |again| again.tail);
-        let told: Vec<String> = broken.iter().map(|(seed, what)| format!("seed {seed}: {what}")).collect();
-        panic!("{}\n\n{}", tail.join("\n"), told.join("\n"));
+        let failures: Vec<String> =
+            broken.iter().map(|(seed, what)| format!("seed {seed}: {what}")).collect();
+        panic!("{}\n\n{}", tail.join("\n"), failures.join("\n"));
     }
     assert!(acts > 0 && (moves > 0 && held > 0 && judged > 0 || count < 5), "nothing happened");
 }

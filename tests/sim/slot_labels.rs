@@ -65,7 +65,7 @@ fn a_label_that_is_edited_while_its_framework_runs_is_put_right() {
         let log = setup.log.clone();
         let (one, two) = (replica_with(&cluster, 1, setup.clone()), replica_with(&cluster, 2, setup));
         shared(&cluster, &[&one, &two]).await;
-        framework("f").role("w", 2).told("run-ms", "20000").create(&user);
+        framework("f").role("w", 2).fate("run-ms", "20000").create(&user);
         let runs = |user: &User| {
             user.get("frameworks", "f").is_some_and(|one| one["status"]["state"] == "AttemptRunning")
         };
@@ -100,7 +100,7 @@ fn a_pod_and_a_config_map_with_the_label_of_another_slot_get_theirs_back() {
             let setup = Setup::default();
             let (one, two) = (replica_with(&cluster, 1, setup.clone()), replica_with(&cluster, 2, setup));
             shared(&cluster, &[&one, &two]).await;
-            framework("f").role("w", 2).told("run-ms", "20000").create(&user);
+            framework("f").role("w", 2).fate("run-ms", "20000").create(&user);
             let state = |user: &User, state: &str| {
                 user.get("frameworks", "f").is_some_and(|one| one["status"]["state"] == state)
             };
@@ -129,7 +129,7 @@ fn a_framework_whose_label_is_refused_keeps_no_slots_where_they_are() {
         let user = cluster.user();
         let setup = Setup::default();
         for name in ["f", "refused"] {
-            framework(name).role("w", 1).told("run-ms", "150000").create(&user);
+            framework(name).role("w", 1).fate("run-ms", "150000").create(&user);
         }
         let one = replica_with(&cluster, 1, setup.clone());
         let label = Rule::new(Fault::Invalid).verb(Verb::Patch).plural("frameworks").name("refused");

@@ -94,7 +94,7 @@ fn play<F: Future<Output = Result<(), String>>>(
 fn take_over(seed: u64, lack: Lack) -> Result<(), String> {
     play(seed, lack, Setup::default(), |scene| async move {
         for index in 0..16 {
-            framework(&format!("f{index}")).role("w", 1).told("run-ms", "forever").create(&scene.user);
+            framework(&format!("f{index}")).role("w", 1).fate("run-ms", "forever").create(&scene.user);
         }
         scene.all_are("AttemptRunning").await;
         scene.cut_member();
@@ -112,7 +112,7 @@ fn waiting_requests(seed: u64, lack: Lack) -> Result<(), String> {
     (setup.settings.qps, setup.settings.burst) = (8.0, 4);
     play(seed, lack, setup, |scene| async move {
         for index in 0..8 {
-            framework(&format!("f{index}")).role("w", 40).told("run-ms", "forever").create(&scene.user);
+            framework(&format!("f{index}")).role("w", 40).fate("run-ms", "forever").create(&scene.user);
         }
         let begun = |user: &User| user.list("pods").len() > 8;
         assert!(scene.cluster.until(SECOND * 60, begun).await, "no Pods are created");

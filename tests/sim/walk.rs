@@ -57,6 +57,6 @@ fn every_promise_holds_in_every_walk_and_every_framework_ends() {
     eprintln!("{} seeds, {requests} requests, {seconds:.1} s", seeds.end - seeds.start);
     let mut broken = broken.into_inner().unwrap();
     broken.sort_unstable();
-    let told: Vec<String> = broken.iter().map(|(seed, what)| format!("seed {seed}: {what}")).collect();
-    assert!(broken.is_empty(), "{}\n\nall that was found:\n{}", story(broken[0].0), told.join("\n"));
+    let failures: Vec<String> = broken.iter().map(|(seed, what)| format!("seed {seed}: {what}")).collect();
+    assert!(broken.is_empty(), "{}\n\nall that was found:\n{}", story(broken[0].0), failures.join("\n"));
 }

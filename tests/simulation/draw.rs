@@ -139,7 +139,7 @@ pub fn random_framework(rng: &mut Rng, name: &str) -> Manifest {
         }
         if rng.u8(..16) == 0 {
             let class = one(rng, &["forbidden", "invalid", "bad-request", "unrecognized", "too-large"]);
-            manifest = manifest.told("create-error", class);
+            manifest = manifest.fate("create-error", class);
         }
     }
     match rng.u8(..8) {

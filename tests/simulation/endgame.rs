@@ -149,10 +149,10 @@ fn has_deadline(framework: &Value) -> bool {
 fn unended_objects(user: &User) -> String {
     let frameworks = user.list("frameworks");
     let left = frameworks.iter().filter(|framework| !has_ended(framework));
-    let told = left.map(|framework| format!("{} in {}", framework.name(), framework["status"]["state"]));
+    let left = left.map(|framework| format!("{} in {}", framework.name(), framework["status"]["state"]));
     let pods = user.list("pods");
     let pods = pods.iter().map(|pod| format!("Pod {} {}", pod.name(), pod["status"]["phase"]));
-    told.chain(pods).collect::<Vec<_>>().join(", ")
+    left.chain(pods).collect::<Vec<_>>().join(", ")
 }
 
 /// Whether a Framework is retried without limit, or has nothing that could end.
@@ -179,17 +179,17 @@ fn look_after(stage: &mut Stage) {
     let frameworks = stage.user.list("frameworks");
     for pod in stage.user.list("pods") {
         let framework = framework_of(&pod).and_then(|name| frameworks.iter().find(|one| one.name() == name));
-        let told = framework.and_then(|framework| recorded(framework, pod.uid()));
+        let role = framework.and_then(|framework| recorded(framework, pod.uid()));
         let old = since(&pod, "creationTimestamp", now) > 20;
         let ended = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
         if pod.deleting() {
             // The controller frees a Pod that hangs if its Task is recorded with a time-out.
-            let promised = told.is_some_and(|role| role["podGracefulDeletionTimeoutSec"].is_i64());
+            let promised = role.is_some_and(|role| role["podGracefulDeletionTimeoutSec"].is_i64());
             if !promised && since(&pod, "deletionTimestamp", now) > 20 {
                 let forced = DeleteOptions { grace: Some(0), ..DeleteOptions::default() };
                 let _ = stage.user.delete_with("pods", pod.name(), &forced);
             }
-        } else if told.is_some() && old && !ended {
+        } else if role.is_some() && old && !ended {
             let _ = stage.user.delete("pods", pod.name());
         }
     }

@@ -30,13 +30,13 @@ pub fn calm() -> Options {
 pub fn outcome(user: &User, framework: &str) -> String {
     let Some(framework) = user.get("frameworks", framework) else { return "gone".to_owned() };
     let status = &framework.opened()["status"];
-    let mut told = vec![line(status, "the Framework")];
+    let mut lines = vec![line(status, "the Framework")];
     for role in status["attemptStatus"]["taskRoleStatuses"].as_array().into_iter().flatten() {
         for task in role["taskStatuses"].as_array().into_iter().flatten() {
-            told.push(line(task, &format!("{}-{}", role["name"].as_str().unwrap_or(""), task["index"])));
+            lines.push(line(task, &format!("{}-{}", role["name"].as_str().unwrap_or(""), task["index"])));
         }
     }
-    told.join("\n")
+    lines.join("\n")
 }
 
 fn line(status: &Value, who: &str) -> String {

@@ -67,7 +67,7 @@ impl Manifest {
 
     /// With an annotation that sets the fate of the role's Pods.
     #[must_use]
-    pub fn told(mut self, key: &str, value: &str) -> Self {
+    pub fn fate(mut self, key: &str, value: &str) -> Self {
         self.last()["task"]["pod"]["metadata"]["annotations"][format!("sim/{key}")] = json!(value);
         self
     }

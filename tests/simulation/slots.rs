@@ -161,7 +161,7 @@ pub fn judge(history: &History, pauses: &[Pause]) -> Result<Counts, (String, u64
         if !uids.iter().any(|uid| owners.owns(&act.who, Slot::of(uid), act.at)) {
             let until = history.changes.partition_point(|change| change.at <= act.at);
             let rv = history.changes[..until].last().map_or(0, |change| change.rv);
-            return Err((format!("it acts for a slot that it does not own: {}", told(act)), rv));
+            return Err((format!("it acts for a slot that it does not own: {}", described(act)), rv));
         }
     }
     for change in history.changes.iter().filter(|change| ACTED_ON.contains(&&*change.plural)) {
@@ -243,7 +243,7 @@ impl Owners {
             return Ok(());
         }
         if change.at.saturating_sub(act.at) > LIFETIME {
-            return Err(format!("it lands after its life: {}", told(act)));
+            return Err(format!("it lands after its life: {}", described(act)));
         }
         let meanwhile =
             self.slots[usize::from(slot.0)].iter().filter(|one| one.from > act.at && one.from < change.at);
@@ -253,7 +253,7 @@ impl Owners {
         };
         match meanwhile.filter(is_other).find(|tenure| !tenure.unsettled) {
             Some(_) => {
-                Err(format!("it lands after its slot {slot} was handed over as settled: {}", told(act)))
+                Err(format!("it lands after its slot {slot} was handed over as settled: {}", described(act)))
             }
             None => Ok(()),
         }
@@ -266,7 +266,10 @@ impl Owners {
             self.slots[usize::from(slot.0)].iter().rfind(|tenure| tenure.from < at).map(|tenure| tenure.epoch)
         };
         if act.verb == Verb::Create && epoch_before(pause.from) < epoch_before(change.at) {
-            return Err(format!("it was held back until its slot {slot} was granted again: {}", told(act)));
+            return Err(format!(
+                "it was held back until its slot {slot} was granted again: {}",
+                described(act)
+            ));
         }
         Ok(())
     }
@@ -329,7 +332,7 @@ fn framework_of(name: &str) -> &str {
     name.split('-').next().unwrap_or(name)
 }
 
-fn told(act: &Exchange) -> String {
+fn described(act: &Exchange) -> String {
     format!("{} ms: {} {:?} {}/{}", act.at.as_millis(), act.who, act.verb, act.plural, act.name)
 }
 

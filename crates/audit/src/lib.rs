@@ -120,14 +120,14 @@ impl Log {
     }
 
     /// Passes on each record after a mark, without holding all of them in memory.
-    pub fn each_since(&self, mark: Mark, tell: impl FnMut(Record)) -> Result<(), Error> {
+    pub fn each_since(&self, mark: Mark, visit: impl FnMut(Record)) -> Result<(), Error> {
         let mut file = match File::open(&self.file) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(self.failed("opening")(error)),
         };
         file.seek(SeekFrom::Start(mark.0)).map_err(self.failed("reading"))?;
-        parse(BufReader::new(file), tell).map_err(self.failed("reading"))
+        parse(BufReader::new(file), visit).map_err(self.failed("reading"))
     }
 
     fn failed(&self, step: &'static str) -> impl FnOnce(std::io::Error) -> Error {
@@ -154,7 +154,7 @@ fn end_of_lines(mut file: File) -> std::io::Result<u64> {
 }
 
 /// Reads lines; a last line without its end is still being written, and is left out.
-fn parse(mut lines: impl BufRead, mut tell: impl FnMut(Record)) -> std::io::Result<()> {
+fn parse(mut lines: impl BufRead, mut visit: impl FnMut(Record)) -> std::io::Result<()> {
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -163,7 +163,7 @@ fn parse(mut lines: impl BufRead, mut tell: impl FnMut(Record)) -> std::io::Resu
             return Ok(());
         }
         let event: Event = serde_json::from_slice(&line)?;
-        tell(event.into());
+        visit(event.into());
     }
 }
 

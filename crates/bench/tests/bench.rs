@@ -43,8 +43,8 @@ fn report(dir: &Path) -> Value {
 fn a_scenario_that_keeps_its_levels_succeeds_and_leaves_a_report() {
     let dir = tempfile::tempdir().unwrap();
     let output = bench(dir.path(), "{writeEfficiency: 0.5, refused: 0, reads: 0, unreconciled: 0}", &[]);
-    let (told, noise) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{told}\n{noise}");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{stdout}\n{stderr}");
     let report = report(dir.path());
     assert!(report["writeEfficiency"].as_f64().is_some_and(|share| share >= 0.5), "{report}");
     let run = &report["runs"][0];
@@ -61,8 +61,8 @@ fn replicas_run_it_as_one_controller_does_and_the_report_has_each_of_them() {
     let dir = tempfile::tempdir().unwrap();
     let levels = "{refused: 0, unreconciled: 0}";
     let output = bench(dir.path(), levels, &["--replicas", "1,3"]);
-    let (told, noise) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{told}\n{noise}");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{stdout}\n{stderr}");
     let report = report(dir.path());
     let runs = report["runs"].as_array().unwrap();
     let of = |run: &Value| run["replicas"].as_array().unwrap().clone();
@@ -74,7 +74,7 @@ fn replicas_run_it_as_one_controller_does_and_the_report_has_each_of_them() {
     assert_eq!(sum("slots"), 256);
     assert_eq!(sum("requests"), runs[1]["requests"]["own"].as_u64().unwrap());
     assert!(replicas.iter().all(|replica| replica["receivedBytes"].as_u64().unwrap() > 0), "{report}");
-    assert!(told.contains("replica 3: 8"), "{told}");
+    assert!(stdout.contains("replica 3: 8"), "{stdout}");
     assert!(dir.path().join("out/framework-3/replica-3.log").exists());
 }
 
@@ -85,10 +85,10 @@ fn a_missed_level_fails_the_command_by_name_after_the_report() {
     std::fs::create_dir(dir.path().join("out")).unwrap();
     std::fs::write(dir.path().join("out/report.json"), "{}").unwrap();
     let output = bench(dir.path(), "{writeEfficiency: 9, refused: 0}", &[]);
-    let (told, noise) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(!output.status.success(), "{told}\n{noise}");
-    let missed = noise.split_once("error: not all was kept:").map(|(_, missed)| missed);
-    let missed = missed.unwrap_or_else(|| panic!("{told}\n{noise}"));
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(!output.status.success(), "{stdout}\n{stderr}");
+    let missed = stderr.split_once("error: not all was kept:").map(|(_, missed)| missed);
+    let missed = missed.unwrap_or_else(|| panic!("{stdout}\n{stderr}"));
     assert!(missed.contains("writeEfficiency ≥ 9, and it was ") && !missed.contains("refused"), "{missed}");
     assert!(report(dir.path())["writeEfficiency"].as_f64().is_some_and(|share| share < 9.0));
     assert!(dir.path().join("out/report.html").exists());

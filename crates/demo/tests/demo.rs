@@ -69,34 +69,34 @@ impl Started {
 fn four_frameworks_end_as_expected_and_nothing_is_left() {
     let home = tempfile::tempdir().unwrap();
     let output = demo(home.path(), controller(), &[]).wait_with_output().unwrap();
-    let (told, noise) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{told}\n{noise}");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{stdout}\n{stderr}");
     // The log, for there is no terminal, and the four summaries.
-    assert!(told.contains("s flaky: AttemptRunning, attempt 0, tasks 4/4"), "{told}");
-    assert!(!told.contains('\u{1b}'), "no table is drawn: {told}");
+    assert!(stdout.contains("s flaky: AttemptRunning, attempt 0, tasks 4/4"), "{stdout}");
+    assert!(!stdout.contains('\u{1b}'), "no table is drawn: {stdout}");
     for (name, end) in [
         ("\nflaky: ", "Task worker-1: attempt 0 ended as ContainerTransientFailed (200)"),
         ("\ntraining: ", "still unfinished then, and ended with it: ps-0, ps-1"),
         ("\noutofmemory: ", "ContainerDockerOOMKilled (-1200)"),
         ("\nstopped: ", "StopFrameworkRequested (-210)"),
     ] {
-        let summary = told.split_once(name).map(|(_, rest)| rest.split("\n\n").next().unwrap_or_default());
-        let summary = summary.unwrap_or_else(|| panic!("no{name:?} in {told}"));
+        let summary = stdout.split_once(name).map(|(_, rest)| rest.split("\n\n").next().unwrap_or_default());
+        let summary = summary.unwrap_or_else(|| panic!("no{name:?} in {stdout}"));
         // Lines are broken between words.
         let words: Vec<&str> = summary.split_whitespace().collect();
         assert!(words.join(" ").contains(end), "{summary}");
         assert!(summary.contains(" status writes") && summary.contains("2n + 11 is "), "{summary}");
     }
-    Started::read(&noise).unwrap().assert_gone();
+    Started::read(&stderr).unwrap().assert_gone();
 }
 
 #[test]
 fn a_kept_cluster_can_be_reached_until_it_is_taken_down() {
     let home = tempfile::tempdir().unwrap();
     let output = demo(home.path(), controller(), &["--keep"]).wait_with_output().unwrap();
-    let (told, noise) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{told}\n{noise}");
-    let (kubeconfig, rest) = told.split_once("export KUBECONFIG=").unwrap().1.split_once('\n').unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{stdout}\n{stderr}");
+    let (kubeconfig, rest) = stdout.split_once("export KUBECONFIG=").unwrap().1.split_once('\n').unwrap();
     let mut kubectl = rest.lines().next().unwrap().split_whitespace();
     let listed = Command::new(kubectl.next().unwrap()).args(kubectl).env("KUBECONFIG", kubeconfig).output();
     let listed = listed.unwrap();
@@ -107,7 +107,7 @@ fn a_kept_cluster_can_be_reached_until_it_is_taken_down() {
         .env("FRAMEWORK_CLUSTER_HOME", home.path())
         .status();
     assert!(down.unwrap().success());
-    Started::read(&noise).unwrap().assert_gone();
+    Started::read(&stderr).unwrap().assert_gone();
 }
 
 #[test]
@@ -140,29 +140,29 @@ fn an_interrupt_cleans_up() {
 fn two_gangs_hang_without_a_queue_and_run_one_after_the_other_in_it() {
     let home = tempfile::tempdir().unwrap();
     let output = demo(home.path(), controller(), &["--queue"]).wait_with_output().unwrap();
-    let (told, noise) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{told}\n{noise}");
-    let (without, with) = told.split_once("In a queue one goes first:").expect("both are shown");
-    assert!(without.contains("this would last for ever"), "{told}");
-    assert!(!without.contains("40 of 40 Tasks run"), "{told}");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{stdout}\n{stderr}");
+    let (without, with) = stdout.split_once("In a queue one goes first:").expect("both are shown");
+    assert!(without.contains("this would last for ever"), "{stdout}");
+    assert!(!without.contains("40 of 40 Tasks run"), "{stdout}");
     for gang in ["alpha", "beta"] {
-        assert!(with.contains(&format!("{gang}: AttemptRunning, 40 of 40 Tasks run")), "{told}");
-        assert!(with.contains(&format!("{gang}: Completed")), "{told}");
+        assert!(with.contains(&format!("{gang}: AttemptRunning, 40 of 40 Tasks run")), "{stdout}");
+        assert!(with.contains(&format!("{gang}: Completed")), "{stdout}");
     }
-    assert!(with.contains("InsufficientQuota"), "{told}");
-    assert!(!with.contains("ExceedsQuota"), "{told}");
-    Started::read(&noise).unwrap().assert_gone();
+    assert!(with.contains("InsufficientQuota"), "{stdout}");
+    assert!(!with.contains("ExceedsQuota"), "{stdout}");
+    Started::read(&stderr).unwrap().assert_gone();
 }
 
 #[test]
 fn replicas_share_frameworks_and_go_on_without_one_that_is_killed() {
     let home = tempfile::tempdir().unwrap();
     let output = demo(home.path(), controller(), &["--replicas", "3"]).wait_with_output().unwrap();
-    let (told, noise) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{told}\n{noise}");
-    let first = told.lines().find(|line| line.contains("shares: ")).unwrap_or_else(|| panic!("{told}"));
-    assert!(["replica-0 ", "replica-1 ", "replica-2 "].iter().all(|host| first.contains(host)), "{told}");
-    let last = told.lines().rfind(|line| line.contains("shares: ")).unwrap();
-    assert!(!last.contains("replica-0"), "{told}");
-    assert!(told.ends_with("Each Framework succeeded, and no Task ran twice.\n"), "{told}");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{stdout}\n{stderr}");
+    let first = stdout.lines().find(|line| line.contains("shares: ")).unwrap_or_else(|| panic!("{stdout}"));
+    assert!(["replica-0 ", "replica-1 ", "replica-2 "].iter().all(|host| first.contains(host)), "{stdout}");
+    let last = stdout.lines().rfind(|line| line.contains("shares: ")).unwrap();
+    assert!(!last.contains("replica-0"), "{stdout}");
+    assert!(stdout.ends_with("Each Framework succeeded, and no Task ran twice.\n"), "{stdout}");
 }

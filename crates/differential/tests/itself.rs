@@ -24,9 +24,9 @@ fn our_program_does_not_differ_from_itself() {
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    let (told, noise) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{told}\n{noise}");
-    assert!(told.contains("4 seeds in "), "{told}");
-    assert!(told.contains("\nunexplained: 0 seeds"), "{told}");
-    assert!(!told.contains("\nexplained: "), "nothing is meant to differ from itself: {told}");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{stdout}\n{stderr}");
+    assert!(stdout.contains("4 seeds in "), "{stdout}");
+    assert!(stdout.contains("\nunexplained: 0 seeds"), "{stdout}");
+    assert!(!stdout.contains("\nexplained: "), "nothing is meant to differ from itself: {stdout}");
 }

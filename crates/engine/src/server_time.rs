@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wall_clock_serves_until_the_api_server_has_told() {
+    fn the_wall_clock_serves_until_the_api_server_sends_a_date() {
         let mut time = ServerTime::default();
         assert!(!time.is_known());
         assert_eq!(time.now(at(5, 100)), at(5, 100).wall);
@@ -152,7 +152,7 @@ mod tests {
 
     /// The server's clock shows 100.3 s when ours starts; requests take 20 ms there and 20 ms back.
     #[test]
-    fn many_responses_tell_it_to_the_travel_time_and_never_ahead() {
+    fn many_responses_narrow_it_to_the_travel_time_and_never_ahead() {
         let mut time = ServerTime::default();
         for sent in (0..3000).step_by(70) {
             let server = 100_300 + sent + 20;

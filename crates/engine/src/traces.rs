@@ -244,9 +244,9 @@ impl<'a> Life<'a> {
         if let Some(before) = before.filter(is_open).filter(|before| before.id != attempt.id) {
             self.task_attempt(parent, role, task, before, (attempt.start_time, None));
         }
-        let was_told = before.is_some_and(|before| before.id == attempt.id && !is_open(&before));
+        let was_reported = before.is_some_and(|before| before.id == attempt.id && !is_open(&before));
         match (attempt.completion_time, end) {
-            _ if was_told => {}
+            _ if was_reported => {}
             (Some(completed), _) => self.task_attempt(parent, role, task, attempt, (completed, None)),
             (None, Some(end)) => {
                 let cut = attempt.completion_status.is_none().then_some(ATTEMPT_ENDED);

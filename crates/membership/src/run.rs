@@ -41,7 +41,7 @@ pub struct Parts {
     /// Shows the time.
     pub clock: Box<dyn Fn() -> Now + Send>,
     /// The name of this run of the program, which no other run has. It is in the User-Agent, too, so that an
-    /// audit log tells which incarnation sent a request.
+    /// audit log shows which incarnation sent a request.
     pub run: String,
     /// The slots that this replica owns: the member alone changes them.
     pub ownership: Ownership,

@@ -47,7 +47,7 @@ fn the_first_round_over_unique_requests_allocates_little_per_unit() {
     let made = measure(|| decided = load.round().len());
     let (took, each) = (begun.elapsed(), made.count_total as f64 / UNITS as f64);
     println!("{UNITS} different asks: {took:?}, {each:.2} allocations a unit");
-    assert_eq!(decided, UNITS, "each is told why it waits");
+    assert_eq!(decided, UNITS, "each gets a reason");
     assert!(each <= ALLOCATIONS_PER_UNIT, "{each:.2} allocations a unit");
     let mut load = SyntheticLoad::new(1000, UNITS, mixed);
     let begun = std::time::Instant::now();

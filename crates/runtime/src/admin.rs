@@ -208,12 +208,12 @@ mod tests {
             }
         });
         let (code, text) = ask(&router, "/queueunits/team/framework-a").await;
-        let told: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let body: serde_json::Value = serde_json::from_str(&text).unwrap();
         let expected = serde_json::json!({
             "queue": "q", "phase": "Enqueued", "reason": "InsufficientQuota", "message": "no room",
             "place": 3, "before": 5,
         });
-        assert_eq!((code, told), (200, expected));
+        assert_eq!((code, body), (200, expected));
         let missing = "there is no QueueUnit framework-a in the namespace other\n".to_owned();
         assert_eq!(ask(&router, "/queueunits/other/framework-a").await, (404, missing));
         answering.abort();

@@ -102,7 +102,7 @@ impl Subject {
         }
     }
 
-    /// A Lease. Without a UID the Event is stored all the same. Notes tell of changes, none of which repeats
+    /// A Lease. Without a UID the Event is stored all the same. Notes report changes, none of which repeats
     /// another one, so each has an Event of its own.
     pub fn lease(namespace: &str, name: &str, uid: &str) -> Self {
         Subject {

@@ -157,40 +157,45 @@ impl Behaviour {
 }
 
 fn annotated(mut fate: Fate, pod: &Value) -> Fate {
-    let told = Told(pod);
-    if let Some(code) = told.number("exit-code") {
+    let annotations = Annotations(pod);
+    if let Some(code) = annotations.number("exit-code") {
         fate.end = End::Exit { code, reason: None, message: None, signal: None };
     }
     if let End::Exit { code, reason, message, signal } = &mut fate.end {
-        *reason = told.owned("reason").or(reason.take());
-        *message = told.owned("message").or(message.take());
-        *signal = told.number("signal").or(*signal);
+        *reason = annotations.owned("reason").or(reason.take());
+        *message = annotations.owned("message").or(message.take());
+        *signal = annotations.number("signal").or(*signal);
         if let (Some(signal), 0) = (*signal, *code) {
             *code = 128 + signal;
         }
     }
-    if let Some(reason) = told.owned("pod-reason") {
-        let message = told.owned("pod-message").or(told.owned("message")).unwrap_or_default();
+    if let Some(reason) = annotations.owned("pod-reason") {
+        let message = annotations.owned("pod-message").or(annotations.owned("message")).unwrap_or_default();
         fate.end = End::PodFailed { reason, message };
     }
-    let other = |key: &str, own: &str| told.text(key).is_some_and(|only| Some(only) != pod.annotation(own));
+    let other =
+        |key: &str, own: &str| annotations.text(key).is_some_and(|only| Some(only) != pod.annotation(own));
     if other("only-task-index", "FC_TASK_INDEX") || other("only-task-attempt", "FC_TASK_ATTEMPT_ID") {
         fate.end = End::Exit { code: 0, reason: None, message: None, signal: None };
     }
-    fate.schedule = if told.yes("never-schedule") { None } else { fate.schedule };
-    fate.start =
-        if told.yes("never-start") { None } else { told.time("start-ms", "start-delay").or(fate.start) };
-    let forever = told.text("run-ms").or(told.text("run-duration")) == Some("forever");
-    fate.run = if forever { None } else { told.time("run-ms", "run-duration").or(fate.run) };
-    let hangs = told.yes("hang-terminating");
-    fate.terminate = if hangs { None } else { told.time("terminate-ms", "stop-delay").or(fate.terminate) };
+    fate.schedule = if annotations.yes("never-schedule") { None } else { fate.schedule };
+    fate.start = if annotations.yes("never-start") {
+        None
+    } else {
+        annotations.time("start-ms", "start-delay").or(fate.start)
+    };
+    let forever = annotations.text("run-ms").or(annotations.text("run-duration")) == Some("forever");
+    fate.run = if forever { None } else { annotations.time("run-ms", "run-duration").or(fate.run) };
+    let hangs = annotations.yes("hang-terminating");
+    fate.terminate =
+        if hangs { None } else { annotations.time("terminate-ms", "stop-delay").or(fate.terminate) };
     fate
 }
 
 /// The annotations of a Pod, under either prefix.
-struct Told<'a>(&'a Value);
+struct Annotations<'a>(&'a Value);
 
-impl<'a> Told<'a> {
+impl<'a> Annotations<'a> {
     fn text(&self, key: &str) -> Option<&'a str> {
         let prefixes = ["sim/", "test.frameworkcontroller.microsoft.com/"];
         prefixes.iter().find_map(|prefix| self.0.annotation(&format!("{prefix}{key}")))

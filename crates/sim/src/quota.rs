@@ -30,8 +30,8 @@ pub(crate) fn count(world: &mut World, namespace: &str) {
     for (kind, quota) in quotas(&world.store, namespace) {
         let hard = quota["spec"]["hard"].clone();
         let keys = hard.as_object().into_iter().flatten();
-        let told = |key: &str| place(key).map_or_else(|| "0".to_owned(), |at| text(key, used[at]));
-        let used: Map<String, Value> = keys.map(|(key, _)| (key.clone(), json!(told(key)))).collect();
+        let shown = |key: &str| place(key).map_or_else(|| "0".to_owned(), |at| text(key, used[at]));
+        let used: Map<String, Value> = keys.map(|(key, _)| (key.clone(), json!(shown(key)))).collect();
         write(world, &actor, kind, &quota, &json!({ "hard": hard, "used": Value::Object(used) }));
     }
 }
@@ -63,12 +63,12 @@ pub(crate) fn admit(
             let Some(at) = place(key).filter(|at| asked[*at] > 0) else { continue };
             let used = amount(key, &status["used"][key]);
             if used + asked[at] > amount(key, limit) {
-                let told = |value: i64| text(key, value);
+                let shown = |value: i64| text(key, value);
                 let why = format!(
                     "exceeded quota: {name}, requested: {key}={}, used: {key}={}, limited: {key}={}",
-                    told(asked[at]),
-                    told(used),
-                    told(amount(key, limit)),
+                    shown(asked[at]),
+                    shown(used),
+                    shown(amount(key, limit)),
                 );
                 return Err(Refusal::forbidden(&rules, pod.name(), &why));
             }

@@ -183,7 +183,7 @@ mod tests {
         let agent = "frameworkcontroller/1 (incarnation 1f0c77e2)";
         let requests = [request("create", agent, 3, 1), request("delete", "kubectl", 8, 9)];
         let history = history(events, &requests);
-        let told: Vec<_> = history
+        let changes: Vec<_> = history
             .changes
             .iter()
             .map(|change| (change.rv, &*change.cause.actor, change.cause.verb, change.time))
@@ -193,7 +193,7 @@ mod tests {
             (5, "cluster", Verb::Other, second(1)),
             (8, "user", Verb::Delete, second(9)),
         ];
-        assert_eq!(told, expected, "the two halves of the deletion are one change");
+        assert_eq!(changes, expected, "the two halves of the deletion are one change");
         let old = history.changes[2].old.as_ref().unwrap();
         assert_eq!(old["status"]["phase"], "Running");
         assert!(history.changes[0].creates() && history.changes[2].removes());

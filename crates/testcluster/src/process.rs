@@ -65,10 +65,10 @@ impl Warden {
         Ok(Warden { shell, pids })
     }
 
-    fn tell(&self, sign: char, pid: u32) -> Result<(), Error> {
+    fn send(&self, sign: char, pid: u32) -> Result<(), Error> {
         let mut pids = self.pids.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         match pids.as_mut() {
-            Some(pipe) => writeln!(pipe, "{sign} {pid}").map_err(Error::io("telling the warden a pid")),
+            Some(pipe) => writeln!(pipe, "{sign} {pid}").map_err(Error::io("sending the warden a pid")),
             None => Ok(()),
         }
     }
@@ -122,7 +122,7 @@ impl Process {
             .spawn()
             .map_err(Error::io(format!("starting {}", program.display())))?;
         let process = Process { name, child, log, reaped: false };
-        warden.tell('+', process.child.id())?;
+        warden.send('+', process.child.id())?;
         Ok(process)
     }
 
@@ -197,7 +197,7 @@ impl Process {
 
     fn forget(&mut self, warden: &Warden) -> Result<(), Error> {
         if !std::mem::replace(&mut self.reaped, true) {
-            warden.tell('-', self.child.id())?;
+            warden.send('-', self.child.id())?;
         }
         Ok(())
     }

@@ -76,9 +76,10 @@ fn container<'a>(status: &'a PodStatus, name: &str) -> &'a ContainerStatus {
 }
 
 #[tokio::test]
-async fn a_pod_ends_with_the_exit_code_it_was_told() {
-    let told = [(pod::EXIT_CODE, "3"), (pod::REASON, "OOMKilled"), (pod::MESSAGE, "said \"so\"\nand left")];
-    let status = Subject::create(shared(), "exit-code", &told).await.wait_phase("Failed").await;
+async fn a_pod_ends_with_the_exit_code_of_its_annotation() {
+    let annotations =
+        [(pod::EXIT_CODE, "3"), (pod::REASON, "OOMKilled"), (pod::MESSAGE, "said \"so\"\nand left")];
+    let status = Subject::create(shared(), "exit-code", &annotations).await.wait_phase("Failed").await;
     let ended = container(&status, "main").state.as_ref().unwrap().terminated.as_ref().unwrap();
     assert_eq!(ended.exit_code, 3);
     assert_eq!(ended.reason.as_deref(), Some("OOMKilled"));
@@ -89,7 +90,7 @@ async fn a_pod_ends_with_the_exit_code_it_was_told() {
 }
 
 #[tokio::test]
-async fn a_container_can_be_told_by_name() {
+async fn an_annotation_can_name_a_container() {
     let side = format!("{}.side", pod::EXIT_CODE);
     let status = Subject::create(shared(), "by-name", &[(&side, "7")]).await.wait_phase("Failed").await;
     let code = |name| container(&status, name).state.as_ref().unwrap().terminated.as_ref().unwrap().exit_code;
@@ -105,9 +106,9 @@ async fn a_signal_gives_its_exit_code() {
 
 #[tokio::test]
 async fn a_pod_with_a_run_duration_succeeds_after_it() {
-    let told = [(pod::START_DELAY, "200ms"), (pod::RUN_DURATION, "1500ms")];
+    let annotations = [(pod::START_DELAY, "200ms"), (pod::RUN_DURATION, "1500ms")];
     let began = Instant::now();
-    let subject = Subject::create(shared(), "run-duration", &told).await;
+    let subject = Subject::create(shared(), "run-duration", &annotations).await;
     let running = subject.wait_phase("Running").await;
     assert!(began.elapsed() >= Duration::from_millis(200));
     assert!(running.pod_ip.is_some() && running.start_time.is_some());
@@ -118,18 +119,22 @@ async fn a_pod_with_a_run_duration_succeeds_after_it() {
 
 #[tokio::test]
 async fn an_end_can_be_meant_for_one_attempt_of_one_task() {
-    let told = [(pod::EXIT_CODE, "200"), (pod::ONLY_TASK_INDEX, "1"), (pod::ONLY_TASK_ATTEMPT, "0")];
+    let annotations = [(pod::EXIT_CODE, "200"), (pod::ONLY_TASK_INDEX, "1"), (pod::ONLY_TASK_ATTEMPT, "0")];
     for (index, attempt, phase) in [("1", "0", "Failed"), ("0", "0", "Succeeded"), ("1", "1", "Succeeded")] {
         let task = [("FC_TASK_INDEX", index), ("FC_TASK_ATTEMPT_ID", attempt)];
         let namespace = format!("only-{index}-{attempt}");
-        Subject::create(shared(), &namespace, &[&told[..], &task].concat()).await.wait_phase(phase).await;
+        Subject::create(shared(), &namespace, &[&annotations[..], &task].concat())
+            .await
+            .wait_phase(phase)
+            .await;
     }
 }
 
 #[tokio::test]
 async fn a_pod_can_fail_as_a_whole_after_it_ran() {
-    let told = [(pod::POD_REASON, "Evicted"), (pod::POD_MESSAGE, "The node was low on resource: memory.")];
-    let subject = Subject::create(shared(), "evicted", &told).await;
+    let annotations =
+        [(pod::POD_REASON, "Evicted"), (pod::POD_MESSAGE, "The node was low on resource: memory.")];
+    let subject = Subject::create(shared(), "evicted", &annotations).await;
     let status = subject.wait_phase("Failed").await;
     assert_eq!(status.reason.as_deref(), Some("Evicted"));
     assert_eq!(status.message.as_deref(), Some("The node was low on resource: memory."));
@@ -139,8 +144,8 @@ async fn a_pod_can_fail_as_a_whole_after_it_ran() {
 
 #[tokio::test]
 async fn a_pod_can_be_refused_by_its_node() {
-    let told = [(pod::NEVER_START, "true"), (pod::POD_REASON, "OutOfcpu")];
-    let status = Subject::create(shared(), "refused", &told).await.wait_phase("Failed").await;
+    let annotations = [(pod::NEVER_START, "true"), (pod::POD_REASON, "OutOfcpu")];
+    let status = Subject::create(shared(), "refused", &annotations).await.wait_phase("Failed").await;
     assert_eq!(status.reason.as_deref(), Some("OutOfcpu"));
     assert!(status.container_statuses.is_none() && status.pod_ip.is_none());
 }

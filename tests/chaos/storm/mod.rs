@@ -124,13 +124,14 @@ pub fn figures(requests: &[Record]) -> String {
         }
         *asked.entry(what).or_insert(0_usize) += 1;
     }
-    let mut told = format!("the controller asked {} times:", asked.values().sum::<usize>());
+    let mut report = format!("the controller asked {} times:", asked.values().sum::<usize>());
     for (what, count) in asked {
-        write!(told, " {count} {what},").expect("a string takes it");
+        write!(report, " {count} {what},").expect("a string takes it");
     }
-    write!(told, "\nand was refused {} times:", refused.values().sum::<usize>()).expect("a string takes it");
+    write!(report, "\nand was refused {} times:", refused.values().sum::<usize>())
+        .expect("a string takes it");
     for ((what, code), count) in refused {
-        write!(told, " {count} {what} with {code},").expect("a string takes it");
+        write!(report, " {count} {what} with {code},").expect("a string takes it");
     }
-    told + "\n"
+    report + "\n"
 }

@@ -8,7 +8,7 @@ use super::{Job, end, instances, job, name_is, replace, runs, task};
 use crate::cluster::delete_pod;
 use crate::rescale_promises::tasks;
 
-/// The manual's Framework. Its containers sleep, which on the test's nodes needs no telling.
+/// The manual's Framework. Its containers sleep, which on the test's nodes needs no annotation.
 const MANIFEST: &str = r#"
 apiVersion: frameworkcontroller.microsoft.com/v1
 kind: Framework

@@ -54,7 +54,7 @@ fn a1_a_status_overtakes_the_create_whose_permit_it_withdraws() {
         async move {
             let slow = Rule::new(Fault::Delay(SECOND * 5)).verb(Verb::Create).name("job-w-1");
             cluster.faults(|faults| faults.script(slow));
-            framework("job").role("w", 2).told("run-ms", "forever").create(&cluster.user());
+            framework("job").role("w", 2).fate("run-ms", "forever").create(&cluster.user());
             let _controller = Controller::start(&cluster, 1, 1, &setup);
             until(&cluster, "the first Pod", |user| user.get("pods", "job-w-0").is_some()).await;
             assert!(cluster.user().scale("job", 0, 1));
@@ -95,7 +95,7 @@ fn a2_the_watch_is_faster_than_the_reply() {
 fn a3_a_version_that_is_read_is_newer_than_the_watched_one() {
     fn interleaving(cluster: SimCluster, setup: Setup) -> BoxFuture<'static, Said> {
         async move {
-            framework("job").role("w", 3).told("run-ms", "forever").create(&cluster.user());
+            framework("job").role("w", 3).fate("run-ms", "forever").create(&cluster.user());
             let controller = Controller::start(&cluster, 1, 1, &setup);
             until(&cluster, "it runs", is_running).await;
             pass(SECOND * 5).await;
@@ -135,7 +135,7 @@ fn a4_the_pod_of_a_lost_write_holds_the_name() {
 fn a5_the_config_map_is_gone_before_its_pods() {
     fn interleaving(cluster: SimCluster, setup: Setup) -> BoxFuture<'static, Said> {
         async move {
-            framework("job").role("w", 2).told("run-ms", "forever").create(&cluster.user());
+            framework("job").role("w", 2).fate("run-ms", "forever").create(&cluster.user());
             let _controller = Controller::start(&cluster, 1, 1, &setup);
             until(&cluster, "it runs", is_running).await;
             let background =
@@ -161,7 +161,7 @@ fn a5_the_config_map_is_gone_before_its_pods() {
 fn a6_a_pod_that_lost_its_label_is_not_gone() {
     fn interleaving(cluster: SimCluster, setup: Setup) -> BoxFuture<'static, Said> {
         async move {
-            framework("job").role("w", 2).told("run-ms", "forever").create(&cluster.user());
+            framework("job").role("w", 2).fate("run-ms", "forever").create(&cluster.user());
             let _controller = Controller::start(&cluster, 1, 1, &setup);
             until(&cluster, "it runs", is_running).await;
             pass(SECOND * 2).await;
@@ -199,8 +199,8 @@ fn a7_creates_go_on_without_a_record() {
 fn a8_the_local_clock_is_ahead_of_the_api_servers() {
     fn interleaving(cluster: SimCluster, setup: Setup) -> BoxFuture<'static, Said> {
         async move {
-            let hanging = framework("job").role("w", 1).force_after(5).told("run-ms", "forever");
-            hanging.told("hang-terminating", "true").create(&cluster.user());
+            let hanging = framework("job").role("w", 1).force_after(5).fate("run-ms", "forever");
+            hanging.fate("hang-terminating", "true").create(&cluster.user());
             let _controller = Controller::start(&cluster, 1, 1, &setup);
             until(&cluster, "it runs", is_running).await;
             assert!(cluster.user().stop("job"));

@@ -156,8 +156,8 @@ fn a_job_is_gone_before_its_pods() {
             let controller = Controller::start(&cluster, 1, 1, &setup);
             pass(SECOND * 2).await;
             cluster.freeze_watches(&controller.name, "resourcequotas", SECOND * 40);
-            let hanging = framework("job").role("w", 2).told("run-ms", "forever");
-            hanging.told("hang-terminating", "true").queue("q").create(&user);
+            let hanging = framework("job").role("w", 2).fate("run-ms", "forever");
+            hanging.fate("hang-terminating", "true").queue("q").create(&user);
             let running = |user: &User| {
                 user.get("frameworks", "job").is_some_and(|job| job["status"]["state"] == "AttemptRunning")
             };

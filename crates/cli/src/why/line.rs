@@ -147,7 +147,7 @@ fn place(own: Vec<UnitView>, stored: &Stored, now: Timestamp) -> Vec<Standing> {
     own.into_iter().map(standing).collect()
 }
 
-/// The scheduler with these facts. It decides nothing here: it only tells positions.
+/// The scheduler with these facts. It decides nothing here: it only reports positions.
 fn namespace(stored: &Stored, now: Timestamp) -> Namespace {
     let mut namespace = Namespace::new(NEVER);
     for quota in &stored.quotas {

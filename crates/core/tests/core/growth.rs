@@ -54,7 +54,7 @@ fn new_tasks_of_a_released_framework_wait_for_their_own_release() {
     assert_eq!(unit_demands(&world.observed(), &world.policy)[1].since, Some(world.cluster.now));
     assert_eq!(pods(&world), ["job-a-0", "job-a-1"], "those that ran run on");
     assert_eq!(world.task("a", 3).state, State::AttemptCreationPending);
-    assert_eq!(world.reports, ["GrowthQueued"], "told once");
+    assert_eq!(world.reports, ["GrowthQueued"], "reported once");
     let writes = world.writes;
     world.pass(3600).settle();
     assert_eq!(world.writes, writes, "and waiting costs nothing");
@@ -138,7 +138,7 @@ fn a_task_that_replaces_a_removed_one_belongs_to_the_new_growth() {
     world.growths = vec![3];
     world.settle();
     assert_eq!(asks(&world), [(None, 1), (Some(3), 2)]);
-    assert_eq!(world.reports, ["GrowthQueued"], "told once");
+    assert_eq!(world.reports, ["GrowthQueued"], "reported once");
     assert_eq!(pods(&world).len(), 3);
 }
 

@@ -84,7 +84,7 @@ fn waiting_costs_a_write_only_when_its_reason_changes() {
     world.refuse("Waiting", "others go first").settle();
     assert_eq!(world.writes, 3);
     assert_waits(&world, "Waiting", "others go first");
-    assert!(world.reports.is_empty(), "its unit tells why: {:?}", world.reports);
+    assert!(world.reports.is_empty(), "its unit has the reason: {:?}", world.reports);
 }
 
 #[test]
@@ -98,8 +98,9 @@ fn a_release_is_recorded_with_the_config_map() {
     (0..3).for_each(|index| _ = world.exit("a", index, 0));
     world.settle();
     assert!(world.writes <= 7, "{} status writes", world.writes);
-    let told = world.history.iter().find(|status| status.conditions.iter().any(|c| c.reason == "Admitted"));
-    assert!(told.is_some_and(|status| status.attempt_status.config_map_uid.is_some()));
+    let admitted =
+        world.history.iter().find(|status| status.conditions.iter().any(|c| c.reason == "Admitted"));
+    assert!(admitted.is_some_and(|status| status.attempt_status.config_map_uid.is_some()));
 }
 
 #[test]

@@ -154,8 +154,8 @@ fn a_row_of_short_runs_is_reported_at_each_step_and_not_for_ever() {
         run_for(&mut world, 1);
         world.pass(300).settle();
     }
-    let told = world.reports.iter().filter(|reason| *reason == "TaskRetryDelayed").count();
-    assert_eq!(told, 10, "1 s to 256 s, and 300 s once");
+    let count = world.reports.iter().filter(|reason| *reason == "TaskRetryDelayed").count();
+    assert_eq!(count, 10, "1 s to 256 s, and 300 s once");
 }
 
 #[test]

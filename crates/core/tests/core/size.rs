@@ -167,7 +167,7 @@ fn an_attempt_that_cannot_fit_waits_until_the_spec_is_smaller() {
     let mut world = too_large();
     assert_eq!((world.state(), reason(&world)), (State::AttemptCreationPending, "FrameworkTooLarge"));
     assert_eq!(world.acts, []);
-    assert_eq!(world.reports, ["FrameworkTooLarge"], "told once");
+    assert_eq!(world.reports, ["FrameworkTooLarge"], "reported once");
     assert!(serde_json::to_vec(world.status()).unwrap().len() < 2000, "nothing of the Tasks is stored");
     world.stored_bytes = 100_000;
     world.edit(|spec| spec.description = None).settle().run();

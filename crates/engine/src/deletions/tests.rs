@@ -23,8 +23,8 @@ fn event(uid: &str, grace_sec: Option<i64>) -> PodObject {
 
 /// UIDs of the Pods that are reported as gone, and whether the whole Pod is known.
 fn gone(deletions: &mut Deletions) -> Vec<(String, bool)> {
-    let told = deletions.take_gone().into_iter();
-    told.map(|pod| (pod.uid, matches!(pod.state, LastState::Whole(_)))).collect()
+    let pods = deletions.take_gone().into_iter();
+    pods.map(|pod| (pod.uid, matches!(pod.state, LastState::Whole(_)))).collect()
 }
 
 fn whole(uid: &str) -> Vec<(String, bool)> {
@@ -40,11 +40,11 @@ fn an_event_that_shows_no_time_left_is_an_end() {
     let mut deletions = Deletions::default();
     deletions.unselected(&event("a", Some(0)));
     assert_eq!(gone(&mut deletions), whole("a"));
-    assert!(deletions.is_empty(), "told once");
+    assert!(deletions.is_empty(), "reported once");
 }
 
 #[test]
-fn a_pod_that_lost_its_label_is_told_of_only_if_it_is_gone_after_all() {
+fn a_pod_that_lost_its_label_is_reported_only_if_it_is_gone_after_all() {
     for grace in [None, Some(30)] {
         let mut deletions = Deletions::default();
         deletions.unselected(&event("a", grace));
@@ -85,7 +85,7 @@ fn a_pod_that_a_list_misses_is_asked_for_or_reported_incomplete() {
 }
 
 #[test]
-fn a_pod_that_a_reply_calls_gone_is_told_of_when_the_event_comes() {
+fn a_pod_that_a_reply_calls_gone_is_reported_when_the_event_comes() {
     let mut deletions = Deletions::default();
     deletions.gone(NAME, &facts("a", None), 5, true);
     deletions.confirmed(NAME, "a");
@@ -99,7 +99,7 @@ fn a_pod_that_a_reply_calls_gone_is_told_of_when_the_event_comes() {
 }
 
 #[test]
-fn a_pod_that_no_event_will_show_is_told_of_incomplete() {
+fn a_pod_that_no_event_will_show_is_reported_incomplete() {
     let mut deletions = Deletions::default();
     deletions.gone(NAME, &facts("a", None), 5, false);
     assert_eq!(gone(&mut deletions), partly("a"), "it had no label");
@@ -117,7 +117,7 @@ fn a_pod_that_no_event_will_show_is_told_of_incomplete() {
 }
 
 #[test]
-fn a_pod_that_is_released_is_not_told_of() {
+fn a_pod_that_is_released_is_not_reported() {
     let mut deletions = Deletions::default();
     deletions.unselected(&event("a", Some(30)));
     deletions.released(NAME, "a");

@@ -87,8 +87,8 @@ impl Engine {
         self.schedule(now, &object.key);
     }
 
-    /// A reply says that a Framework does not exist. If the watch has shown that it left, its end is told.
-    /// Otherwise the watch is yet to show it.
+    /// A reply says that a Framework does not exist. If the watch has shown that it left, its end is
+    /// reported. Otherwise the watch is yet to show it.
     pub(super) fn framework_gone(&mut self, key: &Key) {
         let Some(entry) = self.cache.get_mut(key) else { return };
         let Some(state) = &mut entry.state else { return };

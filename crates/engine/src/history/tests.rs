@@ -105,7 +105,7 @@ fn pod(state: LastState) -> Line {
 
 #[test]
 fn a_pod_is_logged_as_it_came_with_its_kind() {
-    for (sent, told) in [
+    for (sent, logged) in [
         (r#"{"kind":"Pod","apiVersion":"v1","x":{"y":[1.10,"ü"]}}"#, None),
         (r#"{"metadata":{"uid":"p"}}"#, Some(r#"{"apiVersion":"v1","kind":"Pod","metadata":{"uid":"p"}}"#)),
         (r#"{"kind":"Pod","x":1}"#, Some(r#"{"apiVersion":"v1","kind":"Pod","x":1}"#)),
@@ -115,7 +115,7 @@ fn a_pod_is_logged_as_it_came_with_its_kind() {
         let text = String::from_utf8(line.render(at())).unwrap();
         let (head, json) = text.split_once(MARKER).unwrap();
         assert!(head.ends_with("[ns/job] the Pod job-w-0 is deleted: OnPodDeletion"), "{head}");
-        assert_eq!(json, format!("{}\n", told.unwrap_or(sent)));
+        assert_eq!(json, format!("{}\n", logged.unwrap_or(sent)));
     }
 }
 

@@ -32,7 +32,7 @@ impl Namespace {
         let (queues, shapes, index) = (&self.queues, &self.shapes, &self.index);
         let mut reasons = Reasons::new(queues, shapes, index, &self.limits, &self.usage, set_aside);
         decisions.reserve(self.unreported.len());
-        let mut tell = |uid: Arc<str>, unit: &mut Unit| {
+        let mut report = |uid: Arc<str>, unit: &mut Unit| {
             let Some(reason) = reasons.news(&uid, unit) else { return };
             let refusal = reasons.refusal(unit, reason);
             if let UnitPhase::Waiting { reason: known, .. } = &mut unit.facts.phase {
@@ -44,7 +44,7 @@ impl Namespace {
         if unreported.len() < self.units.len() / MANY {
             for uid in unreported {
                 if let Some(unit) = self.units.get_mut(&uid) {
-                    tell(uid, unit);
+                    report(uid, unit);
                 }
             }
             return;
@@ -53,7 +53,7 @@ impl Namespace {
         for (known, unit) in &mut self.units {
             while unreported.next_if(|uid| uid < known).is_some() {}
             if let Some(uid) = unreported.next_if_eq(known) {
-                tell(uid, unit);
+                report(uid, unit);
             }
         }
     }

@@ -380,7 +380,7 @@ fn time_does_not_go_back() {
     assert_eq!(
         world.round(0),
         ["u1 goes", "u2 waits: InsufficientQuota", "u2 is overtaken at 1300"],
-        "the latest moment that was told"
+        "the latest moment that was passed"
     );
 }
 

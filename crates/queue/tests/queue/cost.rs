@@ -20,7 +20,7 @@ fn a_round_over_fifty_thousand_units_checks_only_changes() {
     assert_eq!(load.namespace.waiting(), UNITS);
     let (decisions, fit_checks) = load.counted();
     println!("{UNITS} units in {QUEUES} queues, the first round: {fit_checks} fit checks");
-    assert_eq!((refused(&decisions), released(&decisions).len()), (UNITS, 0), "each is told why it waits");
+    assert_eq!((refused(&decisions), released(&decisions).len()), (UNITS, 0), "each gets a reason");
     assert!(fit_checks <= 3, "{fit_checks}: one for each shape");
 
     let (decisions, fit_checks) = load.counted();

@@ -69,7 +69,7 @@ fn take(available: &mut Available, requests: &ResourceRequests) {
 }
 
 impl Facts {
-    /// A namespace that is told everything at once.
+    /// A namespace that receives everything at once.
     pub fn namespace(&self) -> Namespace {
         let mut namespace = Namespace::new(RESERVE_AFTER);
         for (uid, unit) in &self.units {

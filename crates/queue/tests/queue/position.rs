@@ -9,13 +9,13 @@ use proptest::prelude::*;
 use crate::world::{World, at, quota, released, requests, unit};
 
 /// Queue, priority, time of arrival, requests of CPU and GPU, and the time at which it was overtaken.
-type Told = (usize, i32, i64, i64, i64, Option<i64>);
+type RawUnit = (usize, i32, i64, i64, i64, Option<i64>);
 
-fn told() -> impl Strategy<Value = Told> {
+fn raw_unit() -> impl Strategy<Value = RawUnit> {
     (0..3_usize, 0..3, 0..6_i64, 0..8_i64, 1..3_i64, prop::option::weighted(0.2, 0..900_i64))
 }
 
-fn facts((queue, priority, came, cpu, gpu, overtaken): Told) -> UnitFacts {
+fn facts((queue, priority, came, cpu, gpu, overtaken): RawUnit) -> UnitFacts {
     let amounts = [("cpu", cpu), ("gpu", gpu)];
     UnitFacts {
         grows: false,
@@ -31,13 +31,13 @@ fn facts((queue, priority, came, cpu, gpu, overtaken): Told) -> UnitFacts {
 }
 
 /// All units wait for the one that holds everything.
-fn waiting(units: &[Told]) -> Namespace {
+fn waiting(units: &[RawUnit]) -> Namespace {
     let mut world = World::new("cpu 500 gpu 100");
     world.queue("b", QueuePolicy::Priority, 1);
     world.queue("c", QueuePolicy::Fifo, 0);
     world.queue("all", QueuePolicy::Fifo, 9);
-    for (at, told) in units.iter().enumerate() {
-        world.set_unit(&format!("u{}", at * 7 % 30), facts(*told));
+    for (at, raw) in units.iter().enumerate() {
+        world.set_unit(&format!("u{}", at * 7 % 30), facts(*raw));
     }
     let mut all = unit("all", 0, "cpu 500 gpu 100");
     all.phase = UnitPhase::Released { usage: requests("cpu 500 gpu 100") };
@@ -48,7 +48,7 @@ fn waiting(units: &[Told]) -> Namespace {
 
 proptest! {
     #[test]
-    fn positions_are_the_order_in_which_units_go(units in prop::collection::vec(told(), 1..30)) {
+    fn positions_are_the_order_in_which_units_go(units in prop::collection::vec(raw_unit(), 1..30)) {
         let mut namespace = waiting(&units);
         let position = |uid: &str| namespace.position(uid).unwrap();
         let positions: Vec<_> = (0..units.len()).map(|at| format!("u{}", at * 7 % 30)).collect();
@@ -67,7 +67,7 @@ proptest! {
 
     #[test]
     fn a_unit_without_predecessors_goes_first_if_it_fits(
-        units in prop::collection::vec(told(), 1..30), cpu in 0..8_i64, gpu in 1..3_i64)
+        units in prop::collection::vec(raw_unit(), 1..30), cpu in 0..8_i64, gpu in 1..3_i64)
     {
         let mut namespace = waiting(&units);
         let mut uids = (0..units.len()).map(|at| format!("u{}", at * 7 % 30));

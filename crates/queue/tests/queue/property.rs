@@ -1,4 +1,4 @@
-//! After any events in a namespace, its rounds decide by the rule, as if the namespace had been told
+//! After any events in a namespace, its rounds decide by the rule, as if the namespace had received
 //! everything just now. They never put more into a limit than it allows.
 
 use std::sync::Arc;
@@ -218,7 +218,7 @@ impl Both {
     fn round(&mut self) -> Expected {
         let mut again = self.facts.namespace();
         let decisions = self.namespace.round(at(self.now));
-        assert_eq!(again.round(at(self.now)), decisions, "told at once, it decides something else");
+        assert_eq!(again.round(at(self.now)), decisions, "given all at once, it decides something else");
         let before = self.facts.clone();
         let expected = self.facts.round(at(self.now));
         assert_eq!(Expected::of(&decisions), expected, "{before:#?}");

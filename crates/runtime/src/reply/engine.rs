@@ -51,8 +51,8 @@ pub fn success(request: &Request, body: &[u8]) -> Result<Reply, String> {
     }
 }
 
-/// The first field that the API server does not know is told with the Pod that it has created without it. The
-/// API server warns of all such fields unless a request says otherwise; no request asks for it.
+/// The first field that the API server does not know is reported with the Pod that it has created without it.
+/// The API server warns of all such fields unless a request says otherwise; no request asks for it.
 pub fn warned(request: &Request, reply: Reply, warning: &str) -> Reply {
     match (request, reply) {
         (Request::Act { action: Action::CreatePod { .. }, .. }, Reply::Object(Object::Pod(pod))) => {

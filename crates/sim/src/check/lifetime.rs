@@ -84,15 +84,15 @@ fn ended(history: &History, change: &Change, creation: Option<Duration>) -> Resu
 fn proved(history: &History, change: &Change, since: Duration, due: Timestamp) -> Result<(), String> {
     let Some(request) = history.exchange_of(change) else { return Ok(()) };
     let before = usize::try_from(request.call).unwrap_or(usize::MAX).min(history.exchanges.len() + 1);
-    let told = history.exchanges.iter().take(before - 1).rev().filter(|one| {
+    let replies = history.exchanges.iter().take(before - 1).rev().filter(|one| {
         one.who == request.who && one.answered.is_some_and(|at| (since..=request.at).contains(&at))
     });
-    let told = told.filter_map(|one| one.clock);
-    if told.clone().any(|shown| shown >= due) {
+    let times = replies.filter_map(|one| one.clock);
+    if times.clone().any(|shown| shown >= due) {
         return Ok(());
     }
-    let shown = told.max();
-    Err(format!("{due} has not come: all that was told of the server's clock is {shown:?}"))
+    let shown = times.max();
+    Err(format!("{due} has not come: the latest reported time of the server is {shown:?}"))
 }
 
 fn time(value: &Value) -> Option<Timestamp> {

@@ -138,8 +138,8 @@ fn orphan(history: &History, past: &Past, framework: &str, change: &Change) -> R
     if create.who != change.cause.actor || past.offers.given_up(framework, creation.at, change.at) {
         return Ok(());
     }
-    let told = create.code.is_some_and(|code| (200..300).contains(&code));
-    if told && let Some(at) = create.answered {
+    let is_accepted = create.code.is_some_and(|code| (200..300).contains(&code));
+    if is_accepted && let Some(at) = create.answered {
         let when = if at <= change.at { "had been" } else { "was still to be" };
         return Err(format!("it is not recorded, but its creation {when} confirmed"));
     }

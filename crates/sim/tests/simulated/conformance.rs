@@ -300,10 +300,10 @@ async fn family(mut side: Side, policy: Option<&str>) -> Vec<String> {
     let options = json!({ "kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy });
     side.send("DELETE", &format!("{maps}/x-first"), "application/json", Some(&options)).await;
     side.rest().await;
-    let mut told = side.names(&maps).await;
-    told.extend(side.names(&pods).await);
+    let mut lines = side.names(&maps).await;
+    lines.extend(side.names(&pods).await);
     for (kind, start) in start.iter().enumerate().take(2) {
-        told.extend(side.events(kind, start, "").await);
+        lines.extend(side.events(kind, start, "").await);
     }
-    told
+    lines
 }

@@ -124,7 +124,7 @@ fn a_client_that_is_cut_off_fails_alone_and_is_mended() {
 }
 
 #[test]
-fn watches_freeze_lag_and_end_as_told() {
+fn watches_freeze_lag_and_end_as_requested() {
     run(1, steady_state(), |cluster| async move {
         let user = cluster.user();
         let from = cluster.version().to_string();

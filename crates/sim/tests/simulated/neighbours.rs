@@ -61,9 +61,9 @@ fn family(user: &User) {
 fn a_pod_is_bound_runs_and_ends_as_its_annotations_say() {
     run(1, steady_state(), |cluster| async move {
         let user = cluster.user();
-        let told = json!({ "sim/exit-code": "7", "sim/reason": "OOMKilled", "sim/message": "too much",
+        let annotations = json!({ "sim/exit-code": "7", "sim/reason": "OOMKilled", "sim/message": "too much",
             "sim/run-ms": "5000", "sim/start-ms": "1000" });
-        user.create(pod("p", told)).unwrap();
+        user.create(pod("p", annotations)).unwrap();
         assert!(cluster.until(MINUTE, |user| phase(user, "p") == "Running").await);
         let running = user.get("pods", "p").unwrap();
         assert!(running["spec"]["nodeName"].is_string() && running["status"]["podIP"].is_string());

@@ -219,7 +219,7 @@ fn pages_are_of_one_version_and_expire_with_it() {
 }
 
 #[test]
-fn a_watch_from_a_compacted_version_is_told_that_it_is_gone() {
+fn a_watch_from_a_compacted_version_is_answered_with_gone() {
     run(1, steady_state(), |cluster| async move {
         let start = cluster.version();
         cluster.user().create(map("m", json!({}))).unwrap();

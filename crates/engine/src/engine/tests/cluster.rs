@@ -150,7 +150,11 @@ pub fn refusal(code: u16, reason: &str, message: &str) -> Reply {
 impl Cluster {
     /// The last report of a Framework to the controller of QueueUnits.
     pub fn last_queued(&self) -> QueuedFramework {
-        self.heard.queued.last().and_then(|(_, framework)| framework.clone()).expect("a Framework was told")
+        self.heard
+            .queued
+            .last()
+            .and_then(|(_, framework)| framework.clone())
+            .expect("a Framework was reported")
     }
 }
 

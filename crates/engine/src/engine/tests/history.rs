@@ -114,7 +114,7 @@ fn gathered_changes_are_reported_once_when_they_are_written() {
 }
 
 #[test]
-fn an_undisturbed_life_tells_of_its_pods_alone() {
+fn an_undisturbed_life_reports_its_pods_alone() {
     let mut cluster = Cluster::new(policy());
     cluster.running("job", 2);
     for pod in ["job-w-0", "job-w-1"] {

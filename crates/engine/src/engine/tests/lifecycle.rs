@@ -171,11 +171,11 @@ fn a_framework_that_cannot_be_read_is_left_alone_and_others_go_on() {
 }
 
 #[test]
-fn a_field_that_counts_as_not_set_is_told_of_once() {
+fn a_field_that_counts_as_not_set_is_reported_once() {
     let mut cluster = Cluster::new(policy());
     cluster.create_framework("job", 1);
     let note = "spec.ttlSecondsAfterFinished counts as not set: -1 is not …".to_owned();
-    let told = |cluster: &Cluster| {
+    let reported = |cluster: &Cluster| {
         let same = |report: &&Report| report.reason == "InvalidFieldIgnored" && report.note == note;
         cluster.heard.reports.iter().filter(same).count()
     };
@@ -188,7 +188,7 @@ fn a_field_that_counts_as_not_set_is_told_of_once() {
         cluster.watch.push_back(crate::event::Event::Framework(framework_message::Change::Applied(object)));
         cluster.deliver();
         cluster.settle();
-        assert_eq!(told(&cluster), 1);
+        assert_eq!(reported(&cluster), 1);
     }
 }
 

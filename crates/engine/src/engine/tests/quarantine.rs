@@ -32,7 +32,7 @@ impl Cluster {
         self.settle();
     }
 
-    fn told(&self) -> Vec<&str> {
+    fn notes(&self) -> Vec<&str> {
         let reports = self.heard.reports.iter();
         reports.filter(|one| one.reason == "StatusUnreadable").map(|one| &*one.note).collect()
     }
@@ -48,10 +48,13 @@ fn an_unreadable_status_is_reported_once_and_goes_on_when_repaired() {
     cluster.spoil("job", "status: it is cut short");
     cluster.spoil("job", "status: it is cut short");
     assert_eq!(cluster.log[before..], ["quarantine job"]);
-    assert_eq!(cluster.told(), ["the Framework is left alone until it can be read: status: it is cut short"]);
+    assert_eq!(
+        cluster.notes(),
+        ["the Framework is left alone until it can be read: status: it is cut short"]
+    );
     cluster.spoil("job", "status: it is not base64");
     assert_eq!(cluster.log[before..], ["quarantine job", "quarantine job"]);
-    assert_eq!(cluster.told().len(), 2);
+    assert_eq!(cluster.notes().len(), 2);
 
     let version = cluster.version();
     let object = cluster.frameworks.get_mut("job").unwrap();
@@ -79,7 +82,7 @@ fn a_framework_whose_evaluation_panicked_is_left_alone_until_it_changes() {
     cluster.deliver();
     cluster.pass(Duration::from_secs(2));
     let words = "its evaluation panicked, a defect of the controller: index 7 of 5";
-    assert!(matches!(cluster.told()[..], [note] if note.ends_with(words)), "{:?}", cluster.told());
+    assert!(matches!(cluster.notes()[..], [note] if note.ends_with(words)), "{:?}", cluster.notes());
     let waiting = cluster.waiting();
     assert_eq!(waiting, ["put other AttemptRunning", "quarantine job"]);
     // The condition makes another version.
@@ -101,7 +104,7 @@ fn reports_of_an_earlier_controller_are_not_repeated() {
     next.watch.push_back(Event::Framework(Change::Applied(spoilt)));
     next.deliver();
     next.settle();
-    assert_eq!((next.log.len(), next.told().len()), (0, 0), "{:?}", next.log);
+    assert_eq!((next.log.len(), next.notes().len()), (0, 0), "{:?}", next.log);
 }
 
 #[test]

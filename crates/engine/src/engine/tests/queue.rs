@@ -123,7 +123,7 @@ fn growth_begins_once_it_is_released_and_news_of_pods_is_not_reported() {
     assert_eq!((first.generation, growth.generation), (None, Some(generation)));
     assert_eq!(growth.since, Some(task.start_time));
     assert_eq!((&first.tasks, &growth.tasks), (&vec![1], &vec![1]), "one Task each");
-    let told = cluster.heard.queued.len();
+    let reported = cluster.heard.queued.len();
     for growths in [vec![generation + 1], vec![generation]] {
         let now = cluster.now();
         assert!(!cluster.pods.contains_key("job-w-1"));
@@ -133,7 +133,7 @@ fn growth_begins_once_it_is_released_and_news_of_pods_is_not_reported() {
         cluster.live(SECOND);
     }
     assert!(cluster.pods.contains_key("job-w-1"), "{:?}", cluster.log);
-    assert_eq!(cluster.heard.queued.len(), told);
+    assert_eq!(cluster.heard.queued.len(), reported);
 }
 
 /// The Framework asks for more than was released while its ConfigMap waits for the budget.

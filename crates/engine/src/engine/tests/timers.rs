@@ -40,7 +40,7 @@ fn completed() -> FrameworkObject {
 }
 
 /// An engine that starts at `after`, and whose LISTs show all of the Frameworks.
-fn told(settings: EngineSettings, of: &FrameworkObject, after: Duration) -> Cluster {
+fn listed(settings: EngineSettings, of: &FrameworkObject, after: Duration) -> Cluster {
     let mut cluster = Cluster::unsynced(policy(), settings);
     cluster.now += after;
     for event in relist(true) {
@@ -122,7 +122,7 @@ fn serve(cluster: &mut Cluster) -> Burst {
 #[test]
 fn fifty_thousand_timers_cost_nothing_until_they_fire() {
     let object = completed();
-    let mut cluster = told(generous(), &object, Duration::ZERO);
+    let mut cluster = listed(generous(), &object, Duration::ZERO);
     let gauges = cluster.engine.gauges();
     assert_eq!((gauges.timers, gauges.ttl_pending), (MANY, MANY), "one timer each");
     let begun = cluster.now;
@@ -139,7 +139,7 @@ fn fifty_thousand_due_in_one_second_take_few_questions_and_the_budget() {
     let (object, due) = (completed(), SECOND * (TTL + 1));
     // An engine that runs from the beginning, one that starts later, and one that starts after the TTL.
     for started in [0, TTL / 2, TTL + 100] {
-        let mut cluster = told(settings.clone(), &object, SECOND * started);
+        let mut cluster = listed(settings.clone(), &object, SECOND * started);
         let burst = serve(&mut cluster);
         assert_eq!((burst.deletes, burst.others), (MANY, 0));
         assert!(burst.questions <= 6, "{burst:?}");

@@ -50,10 +50,10 @@ fn exit(cluster: &mut Cluster, task: i32, code: i32) {
 
 /// The spans, each as name, name of its parent, and failure. Asserts that each was made once and is well
 /// formed.
-fn told(cluster: &Cluster) -> Vec<(&str, &str, Option<&str>)> {
+fn rendered(cluster: &Cluster) -> Vec<(&str, &str, Option<&str>)> {
     let spans = &cluster.heard.spans;
     let by_id: BTreeMap<u64, &Span> = spans.iter().map(|span| (span.id, span)).collect();
-    assert_eq!(by_id.len(), spans.len(), "a span was told twice: {spans:#?}");
+    assert_eq!(by_id.len(), spans.len(), "a span was reported twice: {spans:#?}");
     let trace = u128::from_str_radix(&UID.replace('-', ""), 16).unwrap();
     assert!(spans.iter().all(|span| span.trace == trace && span.start <= span.end), "{spans:#?}");
     let parent = |span: &Span| span.parent.map_or("", |parent| by_id.get(&parent).map_or("?", |of| &of.name));
@@ -71,11 +71,11 @@ fn the_spans_of_a_life_are_its_attempts_and_those_of_its_tasks() {
     running(&mut cluster, 2, 0);
     exit(&mut cluster, 1, 1);
     run(&mut cluster, &[1]);
-    assert_eq!(told(&cluster), [(TASK, "?", FAILED)], "its attempt is yet to end");
+    assert_eq!(rendered(&cluster), [(TASK, "?", FAILED)], "its attempt is yet to end");
     exit(&mut cluster, 0, 0);
     exit(&mut cluster, 1, 0);
     let expected = [(TASK, ATTEMPT, FAILED), (TASK, ATTEMPT, None), (TASK, ATTEMPT, None)];
-    assert_eq!(told(&cluster), [&expected[..], &[(ATTEMPT, LIFE, None), (LIFE, "", None)]].concat());
+    assert_eq!(rendered(&cluster), [&expected[..], &[(ATTEMPT, LIFE, None), (LIFE, "", None)]].concat());
     assert!(cluster.heard.spans.iter().all(|span| span.ran.is_some_and(|ran| ran >= span.start)));
     let first = &cluster.heard.spans[0].attributes;
     for attribute in [
@@ -101,7 +101,7 @@ fn a_retried_framework_has_a_span_for_each_attempt() {
     exit(&mut cluster, 0, 0);
     let (of_first, second) = ([(TASK, ATTEMPT, FAILED); 2], (TASK, ATTEMPT, None));
     let ends = [(ATTEMPT, LIFE, FAILED), second, (ATTEMPT, LIFE, None), (LIFE, "", None)];
-    assert_eq!(told(&cluster), [&of_first[..], &ends].concat());
+    assert_eq!(rendered(&cluster), [&of_first[..], &ends].concat());
 }
 
 /// The Framework, and its status now.
@@ -111,7 +111,7 @@ fn stored(cluster: &Cluster) -> (Arc<Framework>, Arc<FrameworkStatus>) {
 }
 
 #[test]
-fn versions_that_no_watch_showed_change_no_span_and_an_end_is_told_once() {
+fn versions_no_watch_showed_change_no_span_and_an_end_is_reported_once() {
     let mut cluster = traced(1_000_000);
     running(&mut cluster, 1, 1);
     let (framework, first) = stored(&cluster);
@@ -126,9 +126,9 @@ fn versions_that_no_watch_showed_change_no_span_and_an_end_is_told_once() {
     let between = |before, after| ended(Sampling(1_000_000), &framework, before, after, end);
     let spans = between(&first, &retried);
     assert_eq!(names(&spans), [TASK, ATTEMPT]);
-    // The attempt that ended is the first one: the cluster told its span, too.
-    let told = cluster.heard.spans.iter().find(|span| span.name == ATTEMPT).unwrap();
-    assert_eq!((spans[1].id, spans[1].start), (told.id, told.start));
+    // The attempt that ended is the first one: the cluster reported its span, too.
+    let reported = cluster.heard.spans.iter().find(|span| span.name == ATTEMPT).unwrap();
+    assert_eq!((spans[1].id, spans[1].start), (reported.id, reported.start));
     exit(&mut cluster, 0, 0);
     let (_, completed) = stored(&cluster);
     assert_eq!(names(&between(&retried, &completed)), [TASK, ATTEMPT, LIFE]);
@@ -137,7 +137,7 @@ fn versions_that_no_watch_showed_change_no_span_and_an_end_is_told_once() {
     cluster.delete_framework("job");
     cluster.deliver();
     cluster.live(SECOND * 3);
-    assert_eq!(cluster.heard.spans.len(), spans, "its end was told before it was deleted");
+    assert_eq!(cluster.heard.spans.len(), spans, "its end was reported before it was deleted");
 }
 
 #[test]
@@ -147,14 +147,14 @@ fn a_task_that_is_removed_or_whose_framework_is_deleted_is_cut_off() {
     cluster.scale("job", 1);
     cluster.deliver();
     cluster.live(SECOND * 3);
-    assert_eq!(told(&cluster).len(), 1);
-    assert!(told(&cluster)[0].2.is_some(), "{:?}", told(&cluster));
+    assert_eq!(rendered(&cluster).len(), 1);
+    assert!(rendered(&cluster)[0].2.is_some(), "{:?}", rendered(&cluster));
     cluster.delete_framework("job");
     cluster.deliver();
     cluster.live(SECOND * 3);
     let deleted = Some("the Framework was deleted");
     assert_eq!(
-        told(&cluster)[1..],
+        rendered(&cluster)[1..],
         [
             (TASK, ATTEMPT, Some("the attempt of the Framework ended")),
             (ATTEMPT, LIFE, deleted),
@@ -168,12 +168,12 @@ fn a_framework_that_is_not_sampled_and_a_status_read_first_have_no_spans() {
     let mut cluster = traced(0);
     running(&mut cluster, 1, 0);
     exit(&mut cluster, 0, 0);
-    assert_eq!(told(&cluster), []);
+    assert_eq!(rendered(&cluster), []);
     let mut cluster = traced(1_000_000);
     running(&mut cluster, 1, 0);
     exit(&mut cluster, 0, 0);
     let spans = cluster.heard.spans.len();
-    // A replica that begins reads the end of the life, and its predecessor told it.
+    // A replica that begins reads the end of the life, and its predecessor reported it.
     cluster.engine = crate::engine::Engine::new(generous(), std::sync::Arc::new(policy()));
     cluster.list_objects();
     cluster.live(SECOND);

@@ -198,15 +198,16 @@ fn reports_wait_until_their_status_is_persisted() {
             cluster.deliver();
         }
     }
-    let told = |cluster: &Cluster| cluster.heard.reports.iter().any(|report| report.reason == "Succeeded");
-    assert!(!told(&cluster));
+    let is_reported =
+        |cluster: &Cluster| cluster.heard.reports.iter().any(|report| report.reason == "Succeeded");
+    assert!(!is_reported(&cluster));
     // Even if the reply is lost: the read shows that it came through.
     cluster.serve_silently("put");
     cluster.pass(SECOND);
-    assert!(!told(&cluster));
+    assert!(!is_reported(&cluster));
     cluster.serve("get");
     cluster.turn();
-    assert!(told(&cluster));
+    assert!(is_reported(&cluster));
 }
 
 #[test]

@@ -180,14 +180,14 @@ fn the_unit_of_a_deleted_job_returns_its_quota_with_the_last_pod() {
         world.settle();
         world.server.jobs.remove(&key("a"));
         world.strays.insert(key("a"), true);
-        world.tell(&key("a"));
+        world.report(&key("a"));
         if restarts {
             world.restart_frameworks();
         }
         world.delete(&key("framework-a"));
         assert_eq!(world.settle(), [""; 0]);
         world.strays.insert(key("a"), false);
-        world.tell(&key("a"));
+        world.report(&key("a"));
         if restarts {
             // The new program did not see it go, and asks.
             world.pass(LIFETIME.as_secs());
@@ -211,7 +211,7 @@ fn the_unit_of_a_job_deleted_while_it_waits_goes_and_is_not_released() {
         if restarts {
             world.restart();
         }
-        world.tell(&key("b"));
+        world.report(&key("b"));
         world.delete(&key("framework-b"));
         assert_eq!(world.settle(), ["remove finalizer of framework-b"]);
         assert!(!world.server.units.contains_key(&key("framework-b")));
@@ -271,7 +271,7 @@ fn an_unwanted_unit_is_deleted_once() {
     // The watch is slow, and meanwhile much else happens.
     let news = std::mem::take(&mut world.server.framework_news);
     for _ in 0..3 {
-        world.tell(&key("a"));
+        world.report(&key("a"));
         assert!(world.settle().is_empty());
     }
     world.server.framework_news = news;

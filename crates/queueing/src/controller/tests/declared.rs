@@ -150,7 +150,7 @@ fn a_job_that_is_suspended_after_its_release_stays_so_and_it_is_said_once() {
     assert!(requests.contains(&"create train".to_owned()), "{requests:?}");
     assert!(world.admitted.contains_key(&key("next")), "it is first in the queue no more: {requests:?}");
     world.server.jobs.insert(key("next"), (Stage::Finished, 5));
-    world.tell(&key("next"));
+    world.report(&key("next"));
     assert_eq!(world.settle().last().map(String::as_str), Some("resume train at 4"));
 }
 

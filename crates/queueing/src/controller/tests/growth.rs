@@ -28,14 +28,14 @@ impl World {
         let since = self.second;
         let growths = self.server.growths.entry(key(job)).or_default();
         growths.entry(generation).or_insert((since, by)).1 = by;
-        self.tell(&key(job));
+        self.report(&key(job));
         self.run()
     }
 
     /// The growth is removed from the spec.
     fn shrink(&mut self, job: &str, generation: i64) {
         self.server.growths.get_mut(&key(job)).unwrap().remove(&generation);
-        self.tell(&key(job));
+        self.report(&key(job));
         self.run();
     }
 
@@ -146,7 +146,7 @@ fn the_share_of_a_growth_returns_when_the_last_pod_of_its_tasks_is_gone() {
     assert!(world.server.units[&key("framework-a-2")].deleting);
     assert!(!world.admitted.contains_key(&key("b")), "its Pod still ends");
     world.lingering.clear();
-    world.tell(&key("a"));
+    world.report(&key("a"));
     world.pod("p2", "a", Change::Deleted);
     assert_eq!(world.phase("framework-a-2"), None);
     assert!(world.admitted.contains_key(&key("b")));

@@ -81,7 +81,7 @@ fn a_lost_page_is_requested_again_and_shows_no_deleted_unit() {
     world.controller.step(QueueEvent::Unit(Change::Deleted(Arc::clone(&gone))));
     world.frameworks.step(Change::Deleted(gone));
     world.server.jobs.clear();
-    world.tell(&key("a"));
+    world.report(&key("a"));
     world.reply(ticket, Reply::Object(Object::Page(page)));
     assert!(world.settle().is_empty());
     assert_eq!(world.controller.queue_position(&key("framework-a")), None);

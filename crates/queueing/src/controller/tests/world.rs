@@ -155,7 +155,7 @@ impl World {
         Now { steady, boot: steady, wall: at(self.second) }
     }
 
-    pub(super) fn tell(&mut self, job: &Key) {
+    pub(super) fn report(&mut self, job: &Key) {
         let Some((stage, asks)) = self.server.jobs.get(job).copied() else {
             let has_strays = self.strays.get(job).copied().unwrap_or(false);
             return self.frameworks.framework(job.clone(), None, has_strays, false);
@@ -190,7 +190,7 @@ impl World {
     pub(super) fn submit(&mut self, name: &str, asks: u64) {
         self.server.jobs.insert(key(name), (Stage::Waiting, asks));
         self.server.created.entry(key(name)).or_insert(self.second);
-        self.tell(&key(name));
+        self.report(&key(name));
     }
 
     pub(super) fn turn(&mut self) {
@@ -257,7 +257,7 @@ impl World {
         }
         self.frameworks = FrameworkUnits::new(settings(), self.rng.u64(..));
         let jobs: Vec<Key> = self.server.jobs.keys().chain(self.strays.keys()).cloned().collect();
-        jobs.iter().for_each(|job| self.tell(job));
+        jobs.iter().for_each(|job| self.report(job));
         self.relist_frameworks();
     }
 
@@ -326,8 +326,8 @@ impl World {
                 }
             }
             9 => {
-                let told: Vec<Key> = self.admitted.keys().chain(self.late.keys()).cloned().collect();
-                if let Some(job) = self.rng.choice(&told) {
+                let admitted: Vec<Key> = self.admitted.keys().chain(self.late.keys()).cloned().collect();
+                if let Some(job) = self.rng.choice(&admitted) {
                     self.advance(job);
                 }
             }
@@ -347,29 +347,29 @@ impl World {
 
     pub(super) fn finish(&mut self, name: &str) {
         self.server.jobs.get_mut(&key(name)).unwrap().0 = Stage::Finished;
-        self.tell(&key(name));
+        self.report(&key(name));
     }
 
     /// A waiting job begins if its present generation was admitted; a started one ends.
     pub(super) fn advance(&mut self, job: &Key) {
         let current = self.server.generations.get(job).copied().unwrap_or(1);
-        let is_told = self.admitted.get(job) == Some(&current);
-        let was_told = self.late.get(job).is_some_and(|told| told.0 == current && self.second < told.1);
+        let is_admitted = self.admitted.get(job) == Some(&current);
+        let was_admitted = self.late.get(job).is_some_and(|late| late.0 == current && self.second < late.1);
         let entry = self.server.jobs.get_mut(job).unwrap();
         entry.0 = match entry.0 {
-            Stage::Waiting if is_told || was_told => Stage::Started,
+            Stage::Waiting if is_admitted || was_admitted => Stage::Started,
             Stage::Waiting => Stage::Waiting,
             Stage::Started | Stage::Finished => Stage::Finished,
         };
         self.server.check();
-        self.tell(job);
+        self.report(job);
     }
 
     /// A user changes the requests of a job.
     pub(super) fn resize(&mut self, job: &Key, asks: u64) {
         self.server.jobs.get_mut(job).unwrap().1 = asks;
         *self.server.generations.entry(job.clone()).or_insert(1) += 1;
-        self.tell(job);
+        self.report(job);
     }
 
     /// A user deletes a unit.

@@ -240,8 +240,9 @@ impl Books {
             let (sum, ask) = (state.sum(), given(unit));
             let fits = (0..ask.len())
                 .all(|at| ask[at] == 0 || state.limit[at].is_none_or(|limit| sum[at] + ask[at] <= limit));
-            let told = unit["status"]["message"].as_str().unwrap_or("");
-            let why = || format!("it asks for {ask:?}, {sum:?} are taken of {:?}, told: {told}", state.limit);
+            let message = unit["status"]["message"].as_str().unwrap_or("");
+            let why =
+                || format!("it asks for {ask:?}, {sum:?} are taken of {:?}, message: {message}", state.limit);
             fits.then(|| (unit.uid().to_owned(), why()))
         })
     }

@@ -88,17 +88,17 @@ async fn continued(client: &kube::Client, collection: &str, late: &Value) -> Str
 async fn expired(client: &kube::Client, collection: &str) -> String {
     let path = format!("{collection}?watch=true&resourceVersion=1&timeoutSeconds=5");
     let events = watch(client, &path, |_| false).await;
-    let told = |event: &Value| {
+    let described = |event: &Value| {
         let object = &event["object"];
         let message = object["message"].as_str().unwrap_or("").split(':').next().unwrap_or("").to_owned();
         format!("{} {} {} {message}", event["type"], object["code"], object["reason"])
     };
-    events.iter().map(told).collect::<Vec<_>>().join(" | ")
+    events.iter().map(described).collect::<Vec<_>>().join(" | ")
 }
 
 /// Watches that end in time, with one event each. A bookmark comes shortly before the end, if it is allowed.
 async fn bookmarks(client: &kube::Client, collection: &str, body: &impl Fn(&str) -> Value) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut lines = Vec::new();
     for (allowed, name) in [(false, "p7"), (true, "p8")] {
         let (_, list) = get(client, collection).await;
         let version = list["metadata"]["resourceVersion"].as_str().unwrap();
@@ -114,9 +114,9 @@ async fn bookmarks(client: &kube::Client, collection: &str, body: &impl Fn(&str)
         let mut faces: Vec<String> = events.iter().map(|event| face(event, above)).collect();
         // Of bookmarks in a row the server promises one.
         faces.dedup();
-        told.push(format!("{allowed}: {faces:?}"));
+        lines.push(format!("{allowed}: {faces:?}"));
     }
-    told
+    lines
 }
 
 /// A watch that begins with the state and says where the state ends.
@@ -126,14 +126,14 @@ async fn initial(client: &kube::Client, collection: &str) -> Vec<String> {
          &resourceVersionMatch=NotOlderThan&timeoutSeconds=2"
     );
     let events = watch(client, &path, |_| false).await;
-    let mut told: Vec<String> = events.iter().map(|event| face(event, 0)).collect();
+    let mut faces: Vec<String> = events.iter().map(|event| face(event, 0)).collect();
     // Another bookmark may follow, before the end of the watch.
-    let bookmark = told.iter().position(|event| event.contains("BOOKMARK"));
-    told.truncate(bookmark.map_or(told.len(), |bookmark| bookmark + 1));
+    let bookmark = faces.iter().position(|event| event.contains("BOOKMARK"));
+    faces.truncate(bookmark.map_or(faces.len(), |bookmark| bookmark + 1));
     // The state comes in no order.
-    let state = told.iter().take_while(|event| event.contains("ADDED")).count();
-    told[..state].sort();
-    told
+    let state = faces.iter().take_while(|event| event.contains("ADDED")).count();
+    faces[..state].sort();
+    faces
 }
 
 fn face(event: &Value, above: u64) -> String {

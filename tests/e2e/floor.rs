@@ -41,7 +41,7 @@ struct Life {
     /// Whether it comes through a queue.
     queued: bool,
     /// The user's action meanwhile.
-    wish: fn(&str, &str),
+    action: fn(&str, &str),
 }
 
 /// The requests of coming through a queue: POST of the unit, Enqueued, Dequeued, and the finalizer.
@@ -57,7 +57,7 @@ const LIVES: [Life; 8] = [
         why: "as undisturbed",
         manifest: |job| job.role("a", 1, &SHORT),
         queued: false,
-        wish: |_, _| {},
+        action: |_, _| {},
     },
     Life {
         name: "undisturbed",
@@ -66,7 +66,7 @@ const LIVES: [Life; 8] = [
         why: "ConfigMap; Pods; running; ended; Pods gone; attempt ends; attempt over; completed",
         manifest: |job| job.role("a", TASKS, &SHORT),
         queued: false,
-        wish: |_, _| {},
+        action: |_, _| {},
     },
     Life {
         name: "queued",
@@ -75,7 +75,7 @@ const LIVES: [Life; 8] = [
         why: "pending; as undisturbed; and of its unit: made; Enqueued; Dequeued; let go",
         manifest: |job| job.role("a", TASKS, &SHORT),
         queued: true,
-        wish: |_, _| {},
+        action: |_, _| {},
     },
     Life {
         name: "retry",
@@ -92,7 +92,7 @@ const LIVES: [Life; 8] = [
             job.role("a", TASKS, &once).task_retry(false, 1)
         },
         queued: false,
-        wish: |_, _| {},
+        action: |_, _| {},
     },
     Life {
         name: "stop",
@@ -101,7 +101,7 @@ const LIVES: [Life; 8] = [
         why: "ConfigMap; Pods; running; stopped; attempt completed; completed",
         manifest: |job| job.role("a", TASKS, &[("run-duration", "forever")]),
         queued: false,
-        wish: |ns, name| {
+        action: |ns, name| {
             running(ns, name, 20);
             execute(ns, name, "Stop");
         },
@@ -116,7 +116,7 @@ const LIVES: [Life; 8] = [
             job.role("a", 1, &first).role("b", TASKS - 1, &[("run-duration", "forever")])
         },
         queued: false,
-        wish: |_, _| {},
+        action: |_, _| {},
     },
     Life {
         name: "rescale 10 to 20 to 5",
@@ -125,7 +125,7 @@ const LIVES: [Life; 8] = [
         why: "as undisturbed; pending, Pods, running of the added; deletion pending and gone of the removed",
         manifest: |job| job.role("a", 10, &[("exit-code", "0"), ("run-duration", "20s")]),
         queued: false,
-        wish: |ns, name| {
+        action: |ns, name| {
             running(ns, name, 10);
             task_number(ns, name, 20);
             running(ns, name, 20);
@@ -139,7 +139,7 @@ const LIVES: [Life; 8] = [
         why: "as undisturbed; and the Framework is deleted",
         manifest: |job| job.role("a", 1, &SHORT).field("ttlSecondsAfterFinished", 1),
         queued: false,
-        wish: |_, _| {},
+        action: |_, _| {},
     },
 ];
 /// The life of a Framework that the controller deletes in the end.
@@ -240,7 +240,7 @@ fn every_kind_of_life_takes_little_more_than_its_floor() {
         let ns = namespace(&format!("floor-{number}"));
         let mark = cluster.audit().mark().expect("the log is there");
         create(life, &ns);
-        (life.wish)(&ns, "job");
+        (life.action)(&ns, "job");
         if life.name == EXPIRES {
             let frameworks = frameworks(&ns);
             let is_gone = || block_on(frameworks.get_opt("job")).expect("a reply").is_none();

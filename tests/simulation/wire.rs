@@ -16,15 +16,15 @@ use tower::BoxError;
 /// randomness, and two runs of one seed would part here.
 #[derive(Clone, Debug, Default)]
 pub struct Gate {
-    still: Arc<AtomicBool>,
+    shut: Arc<AtomicBool>,
     shuts_at_create: Arc<AtomicBool>,
     changed: Arc<Notify>,
 }
 
 impl Gate {
     /// Shuts or opens it.
-    pub fn set(&self, still: bool) {
-        self.still.store(still, Ordering::Relaxed);
+    pub fn set(&self, shut: bool) {
+        self.shut.store(shut, Ordering::Relaxed);
         self.changed.notify_waiters();
     }
 
@@ -43,15 +43,15 @@ impl Gate {
     }
 
     fn is_shut(&self) -> bool {
-        self.still.load(Ordering::Relaxed)
+        self.shut.load(Ordering::Relaxed)
     }
 
     /// Waits until it is shut (`true`) or open.
-    pub async fn wait_for(&self, still: bool) {
+    pub async fn wait_for(&self, shut: bool) {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
-            if self.is_shut() == still {
+            if self.is_shut() == shut {
                 return;
             }
             changed.await;

@@ -22,7 +22,7 @@ const GANG: i32 = 40;
 /// The number of Pods that the quota admits.
 const ROOM: i32 = 41;
 /// Both gangs hang if nothing changes for this time.
-const STILL: Duration = Duration::from_secs(5);
+const UNCHANGED: Duration = Duration::from_secs(5);
 /// The quota reports no usage for this time before the controller relies on it.
 const SETTLED: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -101,14 +101,14 @@ impl Gangs<'_> {
             let rest = Patch::Merge(json!({"spec": {"taskRoles": [role(GANG)]}}));
             self.frameworks.patch(name, &PatchParams::default(), &rest).await?;
         }
-        let mut still = Instant::now();
+        let mut since = Instant::now();
         let mut before = Vec::new();
         self.until("both hang", |gangs| {
             let running: Vec<i32> = gangs.iter().map(|gang| gang.running).collect();
             if running != before {
-                (before, still) = (running, Instant::now());
+                (before, since) = (running, Instant::now());
             }
-            before.iter().sum::<i32>() == ROOM && still.elapsed() >= STILL
+            before.iter().sum::<i32>() == ROOM && since.elapsed() >= UNCHANGED
         })
         .await?;
         println!("  Both wait for peers that cannot start: this would last for ever. They are deleted.");

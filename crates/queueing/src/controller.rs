@@ -178,8 +178,8 @@ impl QueueController {
     }
 
     /// Takes in a change that a watch shows.
-    pub fn step(&mut self, news: QueueEvent) {
-        match news {
+    pub fn step(&mut self, event: QueueEvent) {
+        match event {
             QueueEvent::Unit(change) => {
                 self.stale.jobs.extend(self.objects.job_of(&change));
                 // Of one that a LIST of the watch does not show it is not known until when it was there.

@@ -283,8 +283,8 @@ fn assert_reported(world: &World) {
     }
 }
 
-/// News of a Pod that can wait: the plan does nothing about that Pod, and moves its Task to no state that an
-/// act waits for.
+/// An event of a Pod that can wait: the plan does nothing about that Pod, and moves its Task to no state that
+/// an act waits for.
 fn assert_deferrable(world: &World, plan: &Plan) {
     let about = |action: &Action, pod: &str| match action {
         Action::CreatePod { name, .. } | Action::DeletePod { name, .. } | Action::ConfirmPod { name, .. } => {

@@ -141,9 +141,9 @@ pub fn body(kind: usize, name: &str, slot: u8, finalizer: bool, placed: bool) ->
     body["metadata"] = json!({ "name": name, "annotations": {} });
     if KINDS[kind].plural == "pods" {
         // These Pods stay Pending on both sides.
-        let still = json!({ "sim/never-schedule": "true", "sim/never-start": "true",
+        let pending = json!({ "sim/never-schedule": "true", "sim/never-start": "true",
             "sim/hang-terminating": "true" });
-        body["metadata"]["annotations"] = still;
+        body["metadata"]["annotations"] = pending;
         if placed {
             body["spec"]["nodeName"] = json!("nowhere");
         }

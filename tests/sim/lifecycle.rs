@@ -186,7 +186,7 @@ fn a_reply_lost_at_any_write_changes_nothing_in_the_end() {
         loop {
             lost += 1;
             let rule = Rule::new(Fault::LoseReply).who("controller-1").verb(verb).plural(plural).nth(lost);
-            let (came_to, hit) = disturbed(rule);
+            let (came_to, hit) = with_fault(rule);
             if !hit {
                 break;
             }
@@ -197,7 +197,7 @@ fn a_reply_lost_at_any_write_changes_nothing_in_the_end() {
 }
 
 /// The outcome of a life with a fault, and whether the fault came.
-fn disturbed(rule: Rule) -> (String, bool) {
+fn with_fault(rule: Rule) -> (String, bool) {
     simulate(7, calm(), |cluster| async move {
         job().create(&cluster.user());
         cluster.faults(|faults| faults.script(rule));

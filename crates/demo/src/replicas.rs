@@ -37,7 +37,7 @@ const EVERY: Duration = Duration::from_millis(100);
 type Owners = BTreeMap<usize, String>;
 
 /// The replicas and the cluster they act on.
-struct Story<'a> {
+struct Show<'a> {
     testbed: &'a Testbed,
     frameworks: Api<Framework>,
     maps: Api<ConfigMap>,
@@ -49,7 +49,7 @@ struct Story<'a> {
 pub(crate) async fn show(testbed: &Testbed, controller: &Path, replicas: u8) -> Result<()> {
     let cluster = testbed.own().context("replicas run beside a control plane of this process")?;
     let client = testbed.client().await?;
-    let mut story = Story {
+    let mut show = Show {
         testbed,
         frameworks: Api::default_namespaced(client.clone()),
         maps: Api::default_namespaced(client),
@@ -57,36 +57,36 @@ pub(crate) async fn show(testbed: &Testbed, controller: &Path, replicas: u8) -> 
         began: Instant::now(),
     };
     for host in HOSTS.into_iter().take(usize::from(replicas)) {
-        story.replicas.push((host, host_replica(cluster, controller, host)?));
+        show.replicas.push((host, host_replica(cluster, controller, host)?));
     }
     println!("{replicas} replicas start. Each owns some of the {SLOTS} slots, and the Frameworks in them:");
-    let owners = story.until("each has its share", Story::has_equal_shares).await?;
-    story.say(&format!("shares: {}", shares(&owners)));
-    story.create().await?;
-    story.until_frameworks("all Tasks have started", |framework| started(framework) == TASKS).await?;
-    let held = story.frameworks_by_owner(&owners).await?;
-    story.say(&format!("all {FRAMEWORKS} Frameworks of {TASKS} Tasks have started: {held}"));
-    let (victim, pid) = story.replicas.remove(0);
+    let owners = show.until("each has its share", Show::has_equal_shares).await?;
+    show.say(&format!("shares: {}", shares(&owners)));
+    show.create().await?;
+    show.until_frameworks("all Tasks have started", |framework| started(framework) == TASKS).await?;
+    let held = show.frameworks_by_owner(&owners).await?;
+    show.say(&format!("all {FRAMEWORKS} Frameworks of {TASKS} Tasks have started: {held}"));
+    let (victim, pid) = show.replicas.remove(0);
     cluster.kill_hosted(pid)?;
     let killed = Instant::now();
-    story.say(&format!("{victim} is killed with SIGKILL; its Tasks run on"));
+    show.say(&format!("{victim} is killed with SIGKILL; its Tasks run on"));
     let before = owners;
-    let owners = story.until("the others have its slots", Story::has_equal_shares).await?;
+    let owners = show.until("the others have its slots", Show::has_equal_shares).await?;
     let after = killed.elapsed().as_secs_f64();
     let lease = format!("its Lease of {LEASE_SECONDS} s had to expire");
-    story.say(&format!("its slots were taken over after {after:.1} s: {lease}"));
+    show.say(&format!("its slots were taken over after {after:.1} s: {lease}"));
     let of_victim = before.iter().filter(|(_, owner)| owner.as_str() == victim);
     let taken: Owners = of_victim.map(|(slot, _)| (*slot, owners[slot].clone())).collect();
-    story.say(&format!("the slots of {victim} went to: {}", shares(&taken)));
-    story.say(&format!("shares: {}", shares(&owners)));
+    show.say(&format!("the slots of {victim} went to: {}", shares(&taken)));
+    show.say(&format!("shares: {}", shares(&owners)));
     let completed = |framework: &Framework| state(framework) == Some(State::Completed);
-    story.until_frameworks("all Frameworks have completed", completed).await?;
-    let held = story.frameworks_by_owner(&owners).await?;
-    story.say(&format!("all {FRAMEWORKS} Frameworks have completed: {held}"));
-    story.check_ends().await
+    show.until_frameworks("all Frameworks have completed", completed).await?;
+    let held = show.frameworks_by_owner(&owners).await?;
+    show.say(&format!("all {FRAMEWORKS} Frameworks have completed: {held}"));
+    show.check_ends().await
 }
 
-impl Story<'_> {
+impl Show<'_> {
     fn say(&self, what: &str) {
         println!("  {:>5.1}s {what}", self.began.elapsed().as_secs_f64());
     }

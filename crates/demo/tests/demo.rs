@@ -162,6 +162,7 @@ fn replicas_share_frameworks_and_go_on_without_one_that_is_killed() {
     assert!(output.status.success(), "{stdout}\n{stderr}");
     let first = stdout.lines().find(|line| line.contains("shares: ")).unwrap_or_else(|| panic!("{stdout}"));
     assert!(["replica-0 ", "replica-1 ", "replica-2 "].iter().all(|host| first.contains(host)), "{stdout}");
+    assert!(stdout.contains("the slots of replica-0 went to: "), "{stdout}");
     let last = stdout.lines().rfind(|line| line.contains("shares: ")).unwrap();
     assert!(!last.contains("replica-0"), "{stdout}");
     assert!(stdout.ends_with("Each Framework succeeded, and no Task ran twice.\n"), "{stdout}");

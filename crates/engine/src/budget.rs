@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use framework_message::Slot;
 
-use crate::concurrency::{Concurrency, Kind};
+use crate::concurrency::{Concurrency, LatencyClass};
 
 /// After this many refusals for overload in a row everything pauses, not only the Framework concerned.
 const REPEATED: u32 = 3;
@@ -95,7 +95,7 @@ impl Budget {
     }
 
     /// A request of this kind was answered after so long: the bound of requests in flight follows.
-    pub fn took(&mut self, now: Duration, kind: Kind, latency: Duration) {
+    pub fn took(&mut self, now: Duration, kind: LatencyClass, latency: Duration) {
         self.concurrency.took(now, kind, latency);
     }
 

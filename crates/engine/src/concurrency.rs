@@ -25,7 +25,7 @@ const REMEMBERED: Duration = Duration::from_secs(300);
 
 /// A kind of requests whose latencies are alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum LatencyClass {
     /// The create of a Pod.
     Create,
     /// The delete of a Pod.
@@ -98,10 +98,10 @@ impl Concurrency {
     }
 
     /// A request of this kind took so long.
-    pub fn took(&mut self, now: Duration, kind: Kind, latency: Duration) {
+    pub fn took(&mut self, now: Duration, kind: LatencyClass, latency: Duration) {
         let lowest = match kind {
-            Kind::Create => &mut self.creates,
-            Kind::Delete => &mut self.deletes,
+            LatencyClass::Create => &mut self.creates,
+            LatencyClass::Delete => &mut self.deletes,
         };
         self.ratios += lowest.ratio(now, latency).min(SLOWEST);
         self.replies += 1;
@@ -144,7 +144,7 @@ mod tests {
             concurrency.in_flight(in_flight);
             let queued = Duration::from_micros(in_flight as u64 * 1_000_000 / rate);
             for _ in 0..in_flight {
-                concurrency.took(Duration::from_secs(round.into()), Kind::Create, least.max(queued));
+                concurrency.took(Duration::from_secs(round.into()), LatencyClass::Create, least.max(queued));
             }
         }
         concurrency.limit()
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(settle(&mut concurrency, 150, ms(5), 20), LEAST);
         // 4,000 a second with 20 ms each are 80 at a time; twice that may queue.
         let mut concurrency = Concurrency::new(LEAST, 1000);
-        concurrency.took(ms(0), Kind::Create, ms(20));
+        concurrency.took(ms(0), LatencyClass::Create, ms(20));
         let settled = settle(&mut concurrency, 4000, ms(20), 200);
         assert!((80..=250).contains(&settled), "{settled}");
     }
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn the_limit_grows_again_when_the_api_server_is_quick() {
         let mut concurrency = Concurrency::new(LEAST, 200);
-        concurrency.took(ms(0), Kind::Create, ms(5));
+        concurrency.took(ms(0), LatencyClass::Create, ms(5));
         assert_eq!(settle(&mut concurrency, 150, ms(5), 20), LEAST);
         assert_eq!(settle(&mut concurrency, 1_000_000, ms(5), 100), 200);
     }
@@ -179,16 +179,16 @@ mod tests {
     #[test]
     fn a_limit_that_is_not_used_does_not_grow() {
         let mut concurrency = Concurrency::new(LEAST, 200);
-        concurrency.took(ms(0), Kind::Create, ms(5));
+        concurrency.took(ms(0), LatencyClass::Create, ms(5));
         settle(&mut concurrency, 150, ms(5), 20);
         for _ in 0..1000 {
             concurrency.in_flight(LEAST / 2 - 1);
-            concurrency.took(ms(0), Kind::Create, ms(5));
+            concurrency.took(ms(0), LatencyClass::Create, ms(5));
         }
         assert_eq!(concurrency.limit(), LEAST);
         (0..1000).for_each(|_| {
             concurrency.in_flight(concurrency.limit().div_ceil(2));
-            concurrency.took(ms(0), Kind::Create, ms(5));
+            concurrency.took(ms(0), LatencyClass::Create, ms(5));
         });
         assert_eq!(concurrency.limit(), 200, "half of the limit is what bulk may use");
     }
@@ -198,8 +198,8 @@ mod tests {
         let mut concurrency = Concurrency::new(LEAST, 200);
         for at in 0..2000 {
             concurrency.in_flight(200);
-            concurrency.took(ms(at), Kind::Create, ms(5));
-            concurrency.took(ms(at), Kind::Delete, ms(40));
+            concurrency.took(ms(at), LatencyClass::Create, ms(5));
+            concurrency.took(ms(at), LatencyClass::Delete, ms(40));
         }
         assert_eq!(concurrency.limit(), 200);
     }
@@ -207,11 +207,11 @@ mod tests {
     #[test]
     fn a_cluster_that_became_slower_for_good_gets_its_limit_back() {
         let mut concurrency = Concurrency::new(LEAST, 200);
-        concurrency.took(ms(0), Kind::Create, ms(5));
+        concurrency.took(ms(0), LatencyClass::Create, ms(5));
         let mut slow = |from: u64| {
             for at in from..from + 300 {
                 concurrency.in_flight(200);
-                (0..10).for_each(|_| concurrency.took(Duration::from_secs(at), Kind::Create, ms(50)));
+                (0..10).for_each(|_| concurrency.took(Duration::from_secs(at), LatencyClass::Create, ms(50)));
             }
             concurrency.limit()
         };

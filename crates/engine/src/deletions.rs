@@ -27,12 +27,12 @@ pub struct Deletions {
 #[derive(Debug)]
 struct LeftCache {
     last: LastSeen,
-    why: Why,
+    why: Cause,
 }
 
 /// Why it left, and the event or reply that is awaited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Why {
+enum Cause {
     /// An event that does not prove a deletion. A Pod that is found alive stops waiting.
     Unselected,
     /// A LIST does not show it. A Pod that is found alive stops waiting.
@@ -61,28 +61,28 @@ impl Deletions {
         if let Some(json) = pod.last.clone() {
             last.state = if is_end { LastState::Whole(json) } else { LastState::Earlier(json) };
         }
-        if is_end || before.is_some_and(|left| left.why == Why::Gone) {
+        if is_end || before.is_some_and(|left| left.why == Cause::Gone) {
             self.gone.push(last);
         } else {
-            self.wait(last, Why::Unselected);
+            self.wait(last, Cause::Unselected);
         }
     }
 
     /// A LIST does not show a Pod that was cached with these facts.
     pub fn unlisted(&mut self, name: &str, facts: &PodFacts, resource_version: u128) {
         let last = last_seen(name, facts, resource_version);
-        if has_no_time_left(facts) { self.gone.push(last) } else { self.wait(last, Why::Unlisted) }
+        if has_no_time_left(facts) { self.gone.push(last) } else { self.wait(last, Cause::Unlisted) }
     }
 
     /// A Pod that was cached with these facts is certainly gone. `shown`: the watch will show its deletion.
     pub fn gone(&mut self, name: &str, facts: &PodFacts, resource_version: u128, shown: bool) {
         let last = last_seen(name, facts, resource_version);
-        if shown { self.wait(last, Why::Gone) } else { self.gone.push(last) }
+        if shown { self.wait(last, Cause::Gone) } else { self.gone.push(last) }
     }
 
     /// A Pod that is not cached is certainly gone. Unless an event is yet to show it, nothing more comes.
     pub fn confirmed(&mut self, name: &str, uid: &str) {
-        if self.waiting.get(name).is_some_and(|left| left.why != Why::Gone) {
+        if self.waiting.get(name).is_some_and(|left| left.why != Cause::Gone) {
             let left = self.take(name, uid);
             self.gone.extend(left.map(|left| left.last));
         }
@@ -107,9 +107,9 @@ impl Deletions {
     /// true waits for the reply to its GET.
     pub fn listed(&mut self, asked: impl Fn(&str) -> bool) {
         self.give_up(|left| match left.why {
-            Why::Unselected => None,
-            Why::Unlisted => (!asked(&left.last.uid)).then_some(true),
-            Why::Gone => Some(true),
+            Cause::Unselected => None,
+            Cause::Unlisted => (!asked(&left.last.uid)).then_some(true),
+            Cause::Gone => Some(true),
         });
     }
 
@@ -117,9 +117,9 @@ impl Deletions {
     /// as alive.
     pub fn unasked(&mut self) {
         self.give_up(|left| match left.why {
-            Why::Unselected => Some(false),
-            Why::Unlisted => Some(true),
-            Why::Gone => None,
+            Cause::Unselected => Some(false),
+            Cause::Unlisted => Some(true),
+            Cause::Gone => None,
         });
     }
 
@@ -144,7 +144,7 @@ impl Deletions {
         self.waiting.remove(name)
     }
 
-    fn wait(&mut self, last: LastSeen, why: Why) {
+    fn wait(&mut self, last: LastSeen, why: Cause) {
         let uid = last.uid.clone();
         let before = self.waiting.insert(last.name.clone(), LeftCache { last, why });
         // Only one object holds a name at a time: the Pod that waited under it is gone.

@@ -18,7 +18,7 @@ use crate::version::{Seen, Version};
 /// A write of another member's Lease that was sent: once it is applied, these lives are gone. An eviction has
 /// none.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Proof {
+struct EmptyingWrite {
     name: String,
     record: LeaseRecord,
     gone: Vec<Incarnation>,
@@ -29,7 +29,7 @@ struct Proof {
 pub struct Peers {
     leases: BTreeMap<String, WatchedLease>,
     gone: BTreeSet<Incarnation>,
-    proofs: BTreeMap<u64, Proof>,
+    proofs: BTreeMap<u64, EmptyingWrite>,
     /// Leases of which a write did not succeed, or that were to be deleted: until when nothing more is sent.
     paused: BTreeMap<String, Duration>,
 }
@@ -167,7 +167,7 @@ impl Peers {
                 continue;
             };
             let (name, ticket) = (name.clone(), ticket());
-            let proof = Proof { name: name.clone(), record: record.clone(), gone: lives };
+            let proof = EmptyingWrite { name: name.clone(), record: record.clone(), gone: lives };
             self.proofs.insert(ticket.0, proof);
             effects.push(Effect::WriteLease { name, base: lease.base(), record, ticket });
         }
@@ -184,7 +184,7 @@ impl Peers {
         }
         let (name, base, record) = (name.to_owned(), lease.base(), lease.record()?.emptied());
         let ticket = ticket();
-        let proof = Proof { name: name.clone(), record: record.clone(), gone: Vec::new() };
+        let proof = EmptyingWrite { name: name.clone(), record: record.clone(), gone: Vec::new() };
         self.proofs.insert(ticket.0, proof);
         Some(Effect::WriteLease { name, base, record, ticket })
     }
@@ -198,7 +198,7 @@ impl Peers {
         at: Duration,
         policy: &Policy,
     ) -> Option<Effect> {
-        let Proof { name, record, gone } = self.proofs.remove(&ticket.0)?;
+        let EmptyingWrite { name, record, gone } = self.proofs.remove(&ticket.0)?;
         let Outcome::Done(version) = outcome else {
             self.paused.insert(name.clone(), at.saturating_add(policy.interval / 4));
             return Some(Effect::ReadLease(name));

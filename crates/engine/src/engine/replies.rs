@@ -11,7 +11,7 @@ use tracing::{debug, warn};
 
 use super::Engine;
 use crate::cache::Entry;
-use crate::concurrency::Kind;
+use crate::concurrency::LatencyClass;
 use crate::delayed::DelayedAction;
 use crate::event::Effect;
 use crate::framework_state::FrameworkState;
@@ -109,8 +109,8 @@ impl Engine {
         let latency = now.steady.saturating_sub(sent.at);
         let kind = match &sent.purpose {
             Purpose::Write { .. } => return self.pace.took(latency),
-            Purpose::Act(Action::CreatePod { .. }) => Kind::Create,
-            Purpose::Act(Action::DeletePod { .. }) => Kind::Delete,
+            Purpose::Act(Action::CreatePod { .. }) => LatencyClass::Create,
+            Purpose::Act(Action::DeletePod { .. }) => LatencyClass::Delete,
             _ => return,
         };
         // A reply that did not come is not the API server's, and a refusal is quicker than a write.

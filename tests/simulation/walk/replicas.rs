@@ -144,8 +144,8 @@ impl Troupe {
         let logged = self.stage.conditions.setup.log.lines();
         let judged = slots::judge(&history, &self.pauses);
         let counts = judged.clone().unwrap_or_default();
-        let told_apart = slots::told_apart(history.clone());
-        let found = endgame::judge(&history, &told_apart, ended, &self.stage.conditions)
+        let named = slots::with_name_per_tenure(history.clone());
+        let found = endgame::judge(&history, &named, ended, &self.stage.conditions)
             .or_else(|| self.is_queued().then(|| queues::broken_promise(&history, Blind::default()))?)
             .or_else(|| judged.err().map(|(what, rv)| (what, Some(rv))))
             .or_else(|| Some((check::snapshots::of_replaced(&history, &logged).err()?, None)))

@@ -177,10 +177,13 @@ fn times_that_no_type_can_hold_keep_no_framework_and_no_replica_out() {
     replicas.await_shares();
     manifest("good").role("worker", 1, &[("exit-code", "0")]).create(&ns);
     completed(&ns, "good");
+    // Both replicas are new, so that their slots wait for no label.
     for framework in ["odd", "good"] {
-        let labels =
-            kubectl(&["get", "fw", framework, "--namespace", &ns, "-o", "jsonpath={.metadata.labels}"]);
-        assert!(labels.contains(name::SLOT_LABEL), "{framework}: {labels}");
+        cluster::until(&format!("{framework} has the label of its slot"), || {
+            let labels =
+                kubectl(&["get", "fw", framework, "--namespace", &ns, "-o", "jsonpath={.metadata.labels}"]);
+            labels.contains(name::SLOT_LABEL).then_some(())
+        });
     }
     // The types of the test cannot hold it either.
     kubectl(&["wait", "--for=condition=Running", "fw/odd", "--namespace", &ns, "--timeout=60s"]);

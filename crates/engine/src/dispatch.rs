@@ -17,7 +17,7 @@
 mod class;
 mod recent;
 mod rotation;
-mod share;
+mod rotations;
 mod usage;
 
 use std::collections::BTreeMap;
@@ -26,18 +26,18 @@ use std::sync::Arc;
 pub use self::class::Class;
 use self::recent::Recent;
 use self::rotation::Rotation;
-use self::share::Share;
+use self::rotations::Rotations;
 use self::usage::Usage;
 use crate::budget::Part;
 use framework_message::Key;
 
-/// Empty shares that are kept, so that a namespace that sends one request after another keeps its place.
+/// Empty rotations that are kept, so that a namespace that sends one request after another keeps its place.
 const EMPTY: usize = 64;
 
 /// The rotation of namespaces, and of the keys in each.
 #[derive(Debug, Default)]
 pub struct Dispatch {
-    shares: BTreeMap<Arc<str>, Share>,
+    rotations: BTreeMap<Arc<str>, Rotations>,
     light: Rotation<Arc<str>>,
     heavy: Rotation<Arc<str>>,
     /// A heavy namespace goes next.
@@ -49,8 +49,8 @@ pub struct Dispatch {
 impl Dispatch {
     /// Puts a key into its class, unless it is in there.
     pub fn offer(&mut self, class: Class, key: &Key) {
-        let share = self.shares.entry(Arc::clone(&key.namespace)).or_default();
-        share.offer(class, key, &self.recent);
+        let rotations = self.rotations.entry(Arc::clone(&key.namespace)).or_default();
+        rotations.offer(class, key, &self.recent);
         self.offer_namespace(&key.namespace);
     }
 
@@ -59,14 +59,14 @@ impl Dispatch {
         let is_heavy = self.is_heavy_next();
         let group = if is_heavy { &mut self.heavy } else { &mut self.light };
         let namespace = group.take()?;
-        let share = self.shares.get_mut(&namespace)?;
-        let taken = share.take(&mut self.recent)?;
-        let is_empty = share.is_empty();
+        let rotations = self.rotations.get_mut(&namespace)?;
+        let taken = rotations.take(&mut self.recent)?;
+        let is_empty = rotations.is_empty();
         self.usage.charge(&namespace, self.light.len() + self.heavy.len() + 1);
         if !is_empty {
             self.offer_namespace(&namespace);
-        } else if self.shares.len() > self.light.len() + self.heavy.len() + EMPTY {
-            self.shares.retain(|_, share| !share.is_empty());
+        } else if self.rotations.len() > self.light.len() + self.heavy.len() + EMPTY {
+            self.rotations.retain(|_, rotations| !rotations.is_empty());
         }
         // While light namespaces have no more than a request now and then, they wait for no heavy one.
         self.heavy_is_next = !is_heavy && !self.heavy.is_empty() && !self.light.is_empty();
@@ -108,7 +108,7 @@ impl Dispatch {
         if self.usage.is_heavy(namespace) && !self.usage.is_alone(namespace) {
             return Part::Upper;
         }
-        self.shares.get(namespace).map_or(Part::Upper, Share::part)
+        self.rotations.get(namespace).map_or(Part::Upper, Rotations::part)
     }
 
     /// Whether no key waits.

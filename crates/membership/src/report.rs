@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use framework_shard::Policy;
-use framework_shard::member::view::{Figures, Share};
+use framework_shard::member::view::{Figures, ShareProgress};
 use framework_shard::member::{LEADER_LEASE, Member};
 use framework_shard::moves::Move;
 
@@ -38,7 +38,7 @@ struct ShareWait {
 
 impl ShareWait {
     /// Takes in how far the member has come, if that matters still. Returns the notice of the end.
-    fn step(&mut self, share: impl FnOnce() -> Option<Share>, at: Duration) -> Option<Notice> {
+    fn step(&mut self, share: impl FnOnce() -> Option<ShareProgress>, at: Duration) -> Option<Notice> {
         if self.is_over {
             return None;
         }
@@ -130,7 +130,7 @@ mod tests {
         let mut wait = ShareWait { first_plan, patience, since: None, is_over: false };
         let mut ends = rows.iter().filter_map(|(second, share)| {
             let (all, is_labelled) = (256, labelled(*second));
-            let share = share.map(|[acting, listing, proposed]| Share {
+            let share = share.map(|[acting, listing, proposed]| ShareProgress {
                 acting,
                 listing,
                 proposed,

@@ -35,7 +35,7 @@ pub struct QueueRank {
     /// The queue's own priority: the higher one first.
     pub priority: Reverse<i32>,
     /// The usage of its released units: the smaller share first.
-    pub share: Share,
+    pub share: DominantShare,
     /// When the consumer of its first unit that could ever fit was created: the oldest first.
     pub oldest: Timestamp,
     /// Its name.
@@ -56,7 +56,7 @@ pub struct UnitRank {
 /// The dominant share of a queue, in parts per billion: over all limited resources, the largest share of
 /// the limit that the queue uses. Zero if nothing is limited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Share(pub u64);
+pub struct DominantShare(pub u64);
 
 impl UnitRank {
     /// The rank before all others.
@@ -76,7 +76,7 @@ impl UnitRank {
 
 impl QueueRank {
     /// The rank of a queue with these facts.
-    pub fn new(facts: QueueFacts, share: Share, oldest: Timestamp, name: &Arc<str>) -> Self {
+    pub fn new(facts: QueueFacts, share: DominantShare, oldest: Timestamp, name: &Arc<str>) -> Self {
         Self { priority: Reverse(facts.priority), share, oldest, name: Arc::clone(name) }
     }
 }

@@ -18,6 +18,7 @@ use framework_core::Defect;
 use framework_message::{Change, Key, MayAct, Now, Paused, Slot, Slots};
 use jiff::Timestamp;
 
+use crate::active_slots::ActiveSlots;
 use crate::cache::ObjectCache;
 use crate::consumer::{ConsumerKey, JobKind};
 use crate::counts::Counts;
@@ -29,7 +30,6 @@ use crate::outgoing::{OutgoingRequests, Work};
 use crate::queue_status::QueueState;
 use crate::recovery::Recovery;
 use crate::settings::Settings;
-use crate::share::Share;
 use crate::stale::Stale;
 use crate::unit::UnitState;
 use crate::usage::Usage;
@@ -55,7 +55,7 @@ const RECOUNTED: usize = 1_000;
 #[derive(Debug)]
 pub struct QueueController {
     settings: Settings,
-    share: Share,
+    active_slots: ActiveSlots,
     objects: ObjectCache,
     unit_states: BTreeMap<Key, UnitState>,
     job_states: BTreeMap<ConsumerKey, JobState>,
@@ -79,7 +79,7 @@ impl QueueController {
     pub fn new(settings: Settings, seed: u64) -> Self {
         QueueController {
             settings,
-            share: Share::default(),
+            active_slots: ActiveSlots::default(),
             objects: ObjectCache::default(),
             unit_states: BTreeMap::new(),
             job_states: BTreeMap::new(),
@@ -96,10 +96,10 @@ impl QueueController {
         }
     }
 
-    /// The same, for the namespaces of this share.
+    /// The same, for the namespaces of these slots.
     #[must_use]
-    pub fn with_share(self, share: Share) -> Self {
-        QueueController { share, ..self }
+    pub fn with_active_slots(self, active_slots: ActiveSlots) -> Self {
+        QueueController { active_slots, ..self }
     }
 
     /// The same, where these kinds have rows. Until it is known whether a kind is served, its jobs may be
@@ -114,18 +114,18 @@ impl QueueController {
     /// released there before the units were listed after that.
     pub fn hold(&mut self, slots: Slots, until: Duration) {
         if !self.settings.defects.has(Defect::ForgetHold) {
-            self.share.hold(slots, until);
+            self.active_slots.hold(slots, until);
         }
     }
 
     /// The namespaces of these slots are scheduled from now on: all units were listed since the grant, or the
     /// drain is called off.
     pub fn begin(&mut self, now: Now, slots: Slots) {
-        let granted: Slots = slots.iter().filter(|slot| self.share.begun(*slot).is_none()).collect();
-        self.share.begin(now, slots);
+        let granted: Slots = slots.iter().filter(|slot| self.active_slots.begun(*slot).is_none()).collect();
+        self.active_slots.begin(now, slots);
         for namespace in self.known_namespaces(slots) {
             let slot = Slot::of(&namespace);
-            let held_until = self.share.held_until(slot);
+            let held_until = self.active_slots.held_until(slot);
             // After a grant also if the hold is over, because other LISTs took long: the watch of units may
             // be behind. A unit that the LIST after the grant has not shown was not released before it.
             let has_units = self.objects.units.within(&namespace).next().is_some();
@@ -142,13 +142,13 @@ impl QueueController {
 
     /// Nothing new is sent for the namespaces of these slots.
     pub fn drain(&mut self, slots: Slots) {
-        self.share.drain(slots);
+        self.active_slots.drain(slots);
     }
 
     /// The namespaces of these slots are not ours any more: the decisions there, and the writes that may have
     /// been stored, are forgotten.
     pub fn lost(&mut self, slots: Slots) {
-        self.share.lose(slots);
+        self.active_slots.lose(slots);
         self.recovery.forget(slots);
         for namespace in self.known_namespaces(slots) {
             let jobs: Vec<_> = jobs_of(&self.job_states, &namespace).cloned().collect();
@@ -284,7 +284,7 @@ impl QueueController {
     /// doubt, the namespace is set aside, and all of it is looked at again later.
     fn owns(&mut self, namespace: &Arc<str>, now: Now) -> bool {
         let slot = Slot::of(namespace);
-        let may_act = self.share.may_act(slot, now);
+        let may_act = self.active_slots.may_act(slot, now);
         if may_act == MayAct::Paused {
             self.paused.add(slot, Arc::clone(namespace));
         }
@@ -293,8 +293,8 @@ impl QueueController {
 
     /// Looks again at the namespaces that were set aside, once their slot is not paused any more.
     fn resume(&mut self, now: Now) {
-        let share = &self.share;
-        let namespaces = self.paused.take(|slot| share.is_paused(slot, now));
+        let active_slots = &self.active_slots;
+        let namespaces = self.paused.take(|slot| active_slots.is_paused(slot, now));
         namespaces.iter().for_each(|namespace| self.look_again(namespace));
     }
 

@@ -18,12 +18,12 @@ use std::time::Duration;
 
 use framework_message::{Change, Key, MayAct, Now, Paused, Slot, Slots};
 
+use crate::active_slots::ActiveSlots;
 use crate::consumer::{Consumer, ConsumerKey};
 use crate::object::UnitObject;
 use crate::outcome::Outcome;
 use crate::outgoing::{OutgoingRequests, Work};
 use crate::settings::Settings;
-use crate::share::Share;
 
 mod admission;
 mod create;
@@ -52,7 +52,7 @@ struct Reported {
 #[derive(Debug)]
 pub struct FrameworkUnits {
     settings: Settings,
-    share: Share,
+    active_slots: ActiveSlots,
     units: Units,
     frameworks: BTreeMap<Key, Reported>,
     /// Requests about the units of each Framework.
@@ -76,7 +76,7 @@ impl FrameworkUnits {
     pub fn new(settings: Settings, seed: u64) -> Self {
         FrameworkUnits {
             settings,
-            share: Share::default(),
+            active_slots: ActiveSlots::default(),
             units: Units::default(),
             frameworks: BTreeMap::new(),
             unit_requests: BTreeMap::new(),
@@ -91,32 +91,32 @@ impl FrameworkUnits {
         }
     }
 
-    /// The same, for the Frameworks of this share.
+    /// The same, for the Frameworks of these slots.
     #[must_use]
-    pub fn with_share(self, share: Share) -> Self {
-        FrameworkUnits { share, ..self }
+    pub fn with_active_slots(self, active_slots: ActiveSlots) -> Self {
+        FrameworkUnits { active_slots, ..self }
     }
 
     /// Requests of an earlier owner of these slots may land until then, on the monotonic clock.
     pub fn hold(&mut self, slots: Slots, until: Duration) {
-        self.share.hold(slots, until);
+        self.active_slots.hold(slots, until);
     }
 
     /// These slots are acted for from now on: their Frameworks and all units were listed since the grant, or
     /// their drain is called off.
     pub fn begin(&mut self, now: Now, slots: Slots) {
-        self.share.begin(now, slots);
+        self.active_slots.begin(now, slots);
         self.stale.extend(self.frameworks.keys().chain(self.units.frameworks()).cloned());
     }
 
     /// Nothing new is sent for these slots.
     pub fn drain(&mut self, slots: Slots) {
-        self.share.drain(slots);
+        self.active_slots.drain(slots);
     }
 
     /// These slots are not owned any more: the state of their Frameworks is dropped. They are not gone.
     pub fn lost(&mut self, slots: Slots) {
-        self.share.lose(slots);
+        self.active_slots.lose(slots);
         let is_lost = |uid: &str| slots.contains(Slot::of(uid));
         let of_lost = |_: &Key, reported: &mut Reported| {
             reported.framework.as_ref().is_some_and(|framework| is_lost(&framework.uid))
@@ -179,15 +179,15 @@ impl FrameworkUnits {
         if !self.units.is_synced() {
             return Vec::new();
         }
-        if !std::mem::replace(&mut self.began, true) && self.share.is_alone() {
-            self.share.hold(Slots::ALL, now.steady + self.settings.request_lifetime);
+        if !std::mem::replace(&mut self.began, true) && self.active_slots.is_alone() {
+            self.active_slots.hold(Slots::ALL, now.steady + self.settings.request_lifetime);
         }
         self.late.retain(|_, until| until.is_none_or(|until| now.steady < until));
         for until in self.late.values_mut() {
             until.get_or_insert(now.steady + self.settings.request_lifetime);
         }
-        let share = &self.share;
-        self.stale.extend(self.paused.take(|slot| share.is_paused(slot, now)));
+        let active_slots = &self.active_slots;
+        self.stale.extend(self.paused.take(|slot| active_slots.is_paused(slot, now)));
         for work in self.outgoing.take_due(now.steady) {
             match work {
                 // Whether its Framework may begin may have changed, too.
@@ -243,7 +243,7 @@ impl FrameworkUnits {
     /// aside.
     fn may_act(&mut self, now: Now, uid: &str, key: &Key) -> bool {
         let slot = Slot::of(uid);
-        let may_act = self.share.may_act(slot, now);
+        let may_act = self.active_slots.may_act(slot, now);
         if may_act == MayAct::Paused {
             self.paused.add(slot, key.clone());
         }

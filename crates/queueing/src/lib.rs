@@ -14,6 +14,7 @@
 //! kinds that have a row. The order and the arithmetic are [`framework_queue`]'s. Both are
 //! synchronous and deterministic: they do no I/O, read no clock and draw no random numbers.
 
+mod active_slots;
 mod cache;
 mod consumer;
 mod controller;
@@ -34,13 +35,13 @@ mod queue_status;
 mod recovery;
 mod request;
 mod settings;
-mod share;
 mod stale;
 mod store;
 mod turns;
 mod unit;
 mod usage;
 
+pub use active_slots::ActiveSlots;
 pub use consumer::{Consumer, ConsumerKey, Growth, JobKind, NamedKind};
 pub use controller::QueueController;
 pub use counts::{Gauges, QueueCounts};
@@ -55,4 +56,3 @@ pub use outcome::{LifetimeMeasure, Outcome, Wait};
 pub use position::QueuePosition;
 pub use request::{PodLabels, QueueRequest, Resumption, UNGUARDED, UnitCreation};
 pub use settings::Settings;
-pub use share::Share;

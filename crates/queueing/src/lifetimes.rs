@@ -21,12 +21,12 @@ use framework_core::plan::Report;
 use framework_message::{Change, Key, Now, Paused, Slot, Slots};
 use jiff::Timestamp;
 
+use crate::active_slots::ActiveSlots;
 use crate::consumer::{ConsumerKey, JobKind};
 use crate::in_flight::InFlight;
 use crate::job_lifetime::JobLifetime;
 use crate::object::QueueEvent;
 use crate::outcome::Outcome;
-use crate::share::Share;
 use crate::store::Store;
 
 mod replies;
@@ -51,7 +51,7 @@ const LATE_CHILD: i64 = 300;
 #[derive(Debug)]
 pub struct JobLifetimes {
     request_lifetime: Duration,
-    share: Share,
+    active_slots: ActiveSlots,
     jobs: BTreeMap<JobKind, Store<Job>>,
     states: BTreeMap<ConsumerKey, State>,
     /// Ends, on the API server's clock.
@@ -82,7 +82,7 @@ impl JobLifetimes {
     pub fn new(request_lifetime: Duration) -> Self {
         JobLifetimes {
             request_lifetime,
-            share: Share::default(),
+            active_slots: ActiveSlots::default(),
             jobs: BTreeMap::new(),
             states: BTreeMap::new(),
             timers: BTreeSet::new(),
@@ -97,15 +97,15 @@ impl JobLifetimes {
         }
     }
 
-    /// The same, for the namespaces of this share.
+    /// The same, for the namespaces of these slots.
     #[must_use]
-    pub fn with_share(self, share: Share) -> Self {
-        JobLifetimes { share, ..self }
+    pub fn with_active_slots(self, active_slots: ActiveSlots) -> Self {
+        JobLifetimes { active_slots, ..self }
     }
 
     /// The namespaces of these slots are acted for from now on.
     pub fn begin(&mut self, now: Now, slots: Slots) {
-        self.share.begin(now, slots);
+        self.active_slots.begin(now, slots);
         let all = self.jobs.iter().flat_map(|(kind, jobs)| jobs.iter().map(move |job| (kind, &job.key)));
         let ours = all.filter(|(_, key)| slots.contains(Slot::of(&key.namespace)));
         let ours: Vec<_> = ours.map(|(kind, key)| of(kind, key)).collect();
@@ -114,12 +114,12 @@ impl JobLifetimes {
 
     /// Nothing new is sent for the namespaces of these slots.
     pub fn drain(&mut self, slots: Slots) {
-        self.share.drain(slots);
+        self.active_slots.drain(slots);
     }
 
     /// The namespaces of these slots are not ours any more.
     pub fn lost(&mut self, slots: Slots) {
-        self.share.lose(slots);
+        self.active_slots.lose(slots);
         let lost = |job: &&ConsumerKey| slots.contains(slot(job));
         let lost: Vec<_> = self.states.keys().filter(lost).cloned().collect();
         lost.iter().for_each(|job| self.forget(job));
@@ -142,8 +142,8 @@ impl JobLifetimes {
         for job in std::mem::take(&mut self.unseen) {
             self.first_seen(now, time, &job);
         }
-        let share = &self.share;
-        let resumed = self.paused.take(|slot| share.is_paused(slot, now));
+        let active_slots = &self.active_slots;
+        let resumed = self.paused.take(|slot| active_slots.is_paused(slot, now));
         resumed.into_iter().for_each(|job| self.ready.offer(&job.key.namespace.clone(), job));
         while let Some((at, _)) = self.timers.first()
             && at.timestamp() <= time
@@ -217,7 +217,7 @@ impl JobLifetimes {
 
     /// A job has changed, is new or gone, or its slot is ours from now on.
     fn refresh(&mut self, key: &ConsumerKey) {
-        let is_ours = self.share.contains(slot(key));
+        let is_ours = self.active_slots.contains(slot(key));
         let found = self.job(key).filter(|job| is_ours && !job.deleting);
         let found =
             found.and_then(|job| Some((Arc::clone(&job.uid), job.lifetime.as_ref()?.lifetime.next())));

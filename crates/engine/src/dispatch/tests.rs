@@ -251,6 +251,6 @@ fn namespaces_that_are_gone_take_no_memory() {
         dispatch.offer(Class::Create, &Key::new(&format!("ns{number}"), "own"));
         dispatch.take().unwrap();
     }
-    assert!(dispatch.shares.len() <= EMPTY + 1, "{}", dispatch.shares.len());
+    assert!(dispatch.rotations.len() <= EMPTY + 1, "{}", dispatch.rotations.len());
     assert!(dispatch.usage.len() <= 1100, "{}", dispatch.usage.len());
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Namespace;
 use super::queues::QueueId;
-use crate::order::{Overdue, QueueRank, Rank, Share, UnitRank};
+use crate::order::{DominantShare, Overdue, QueueRank, Rank, UnitRank};
 use crate::requests::Tally;
 
 /// The position of a waiting unit.
@@ -104,7 +104,7 @@ impl<'a> Service<'a> {
             self.by_rank.remove(&rank);
         }
         let Some((facts, first)) = queue.facts.zip(line.waiting.last()) else { return };
-        let share = Share(self.namespace.limits.dominant(&line.usage));
+        let share = DominantShare(self.namespace.limits.dominant(&line.usage));
         let rank = QueueRank::new(facts, share, first.enqueued, &queue.name);
         line.rank = Some(Rank::InLine(rank, first.clone()));
         self.by_rank.extend(line.rank.clone());

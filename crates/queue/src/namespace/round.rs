@@ -19,7 +19,7 @@ use super::{Namespace, Unit};
 use crate::decision::{Decision, UnitUpdate};
 use crate::facts::UnitPhase;
 use crate::limits::Available;
-use crate::order::{Overdue, QueueRank, Share, UnitRank};
+use crate::order::{DominantShare, Overdue, QueueRank, UnitRank};
 use crate::shape::ShapeId;
 
 /// The state of a round.
@@ -138,7 +138,7 @@ impl Namespace {
         let first = queue.facts.zip(self.index.first_contender(id));
         let entry = first.map_or_else(Entry::default, |(facts, first)| {
             let enqueued = first.rank.enqueued;
-            let share = Share(self.limits.dominant(&queue.usage));
+            let share = DominantShare(self.limits.dominant(&queue.usage));
             let overtaken = self.units.get(&first.rank.uid).and_then(Unit::overtaken);
             Entry {
                 rank: (self.index.first_awake(id))

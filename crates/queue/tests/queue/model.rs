@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use framework_api::queue::Reason;
-use framework_queue::order::{Overdue, QueueRank, Rank, Share, UnitRank};
+use framework_queue::order::{DominantShare, Overdue, QueueRank, Rank, UnitRank};
 use framework_queue::{
     Amount, Decision, Namespace, QueueFacts, QuotaFacts, ResourceRequests, UnitFacts, UnitPhase, UnitUpdate,
 };
@@ -164,7 +164,7 @@ impl Facts {
             let usage = self.usage(Some(name)).into_iter().map(|requests| requests.get(resource));
             usage.fold(Amount::ZERO, Amount::plus).parts_per_billion(*limit)
         };
-        let share = Share(limits.iter().map(share).max().unwrap_or(0));
+        let share = DominantShare(limits.iter().map(share).max().unwrap_or(0));
         let oldest = self.first(name).unwrap().enqueued;
         Rank::InLine(QueueRank::new(self.queues[name], share, oldest, name), self.place(uid))
     }

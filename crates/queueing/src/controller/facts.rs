@@ -50,7 +50,7 @@ impl QueueController {
         });
         let names = &mut self.namespaces.entry(&key.namespace).names;
         names.insert(Arc::clone(&state.name_in_schedule), Arc::clone(&key.name));
-        if !self.share.contains(Slot::of(&key.namespace)) {
+        if !self.active_slots.contains(Slot::of(&key.namespace)) {
             // The owner of the namespace decides it, and this replica goes on from there.
             state.overtaken = unit.status.overtaken;
         }

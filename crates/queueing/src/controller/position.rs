@@ -8,7 +8,7 @@ use framework_message::{Key, Slot};
 impl QueueController {
     /// Whether this replica decides in a namespace: no other one knows the room in the quotas.
     pub fn decides_in(&self, namespace: &str) -> bool {
-        self.share.contains(Slot::of(namespace))
+        self.active_slots.contains(Slot::of(namespace))
     }
 
     /// Where a unit stands; `None`: there is none of that name.
@@ -36,6 +36,6 @@ impl QueueController {
     /// How many units wait, and how many hold something, in the namespaces that this replica schedules.
     pub fn gauges(&self) -> Gauges {
         let is_there = |queue: &Key| self.objects.queues.get(queue).is_some();
-        self.counts.gauges(|slot| self.share.contains(slot), is_there)
+        self.counts.gauges(|slot| self.active_slots.contains(slot), is_there)
     }
 }

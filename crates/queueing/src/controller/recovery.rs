@@ -17,7 +17,7 @@ impl QueueController {
     /// Requests of a predecessor may release units that wait, and its admissions may have begun jobs.
     pub(super) fn start_recovery(&mut self, now: Now) {
         // With other replicas, each grant says whether requests may land.
-        if self.settings.defects.has(Defect::ReleaseAtOnce) || !self.share.is_alone() {
+        if self.settings.defects.has(Defect::ReleaseAtOnce) || !self.active_slots.is_alone() {
             return;
         }
         let is_open = |unit: &&Arc<UnitObject>| unit.status.phase == Some(Phase::Enqueued) || unit.deleting;

@@ -46,7 +46,8 @@ impl QueueController {
         {
             if let Some((sent, request)) = self.request(now, Time::floor(time), &work) {
                 let slot = Slot::of(work.namespace());
-                return Some((self.outgoing.sent(slot, sent, releases), request, self.share.leave_by(slot)));
+                let leave_by = self.active_slots.leave_by(slot);
+                return Some((self.outgoing.sent(slot, sent, releases), request, leave_by));
             }
         }
         None

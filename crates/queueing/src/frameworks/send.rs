@@ -33,7 +33,7 @@ impl FrameworkUnits {
                 Work::List(_) | Work::Queue(_) => None,
             };
             if let Some((sent, request, slot)) = found {
-                let leave_by = self.share.leave_by(slot);
+                let leave_by = self.active_slots.leave_by(slot);
                 return Some((self.outgoing.sent(slot, sent, releases), request, leave_by));
             }
         }

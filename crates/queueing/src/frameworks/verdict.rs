@@ -117,7 +117,7 @@ impl FrameworkUnits {
     /// slot, and does not if the API server refuses that. One that cannot be decoded is not seen by any
     /// replica. `None`: the Framework is gone.
     fn read_from(&self, unit: &UnitObject) -> Option<Duration> {
-        let begun = self.share.begun(Slot::of(unit.owner.as_ref()?)).unwrap_or_default();
+        let begun = self.active_slots.begun(Slot::of(unit.owner.as_ref()?)).unwrap_or_default();
         let next_read = self.writes_of(unit).map_or(Duration::ZERO, |writes| writes.next_read);
         let from = next_read.max(begun + self.settings.request_lifetime);
         (!self.orphans.contains(&unit.key)).then_some(from)
@@ -129,7 +129,7 @@ impl FrameworkUnits {
 
     /// Until when requests of an earlier owner of a Framework may land.
     pub(super) fn held_until(&self, framework: &Consumer) -> Option<Duration> {
-        self.share.held_until(Slot::of(&framework.uid))
+        self.active_slots.held_until(Slot::of(&framework.uid))
     }
 
     fn is_let_go(&self, unit: &UnitObject) -> bool {

@@ -22,7 +22,7 @@ impl JobLifetimes {
     pub fn next_request(&mut self, now: Now) -> Option<(Ticket, QueueRequest, Option<Duration>)> {
         while let Some(key) = self.ready.take() {
             let slot = Slot::of(&key.key.namespace);
-            match self.share.may_act(slot, now) {
+            match self.active_slots.may_act(slot, now) {
                 MayAct::Yes => {}
                 MayAct::Paused => {
                     self.paused.add(slot, key);
@@ -46,7 +46,7 @@ impl JobLifetimes {
             state.busy = true;
             let sent = Sent { job: key.clone(), uid: Arc::clone(&job.uid), purpose };
             let ticket = self.sent.begin(slot, sent);
-            return Some((ticket, request, self.share.leave_by(slot)));
+            return Some((ticket, request, self.active_slots.leave_by(slot)));
         }
         None
     }

@@ -400,8 +400,8 @@ fn each_job_is_ended_by_the_owner_of_its_namespaces_slot() {
     let slots: Slots = [slot].into_iter().collect();
     let ownership = Ownership::none();
     let mut world = World::new(facts);
-    let share = Share::of(ownership.clone()).without_slots();
-    world.lifetimes = JobLifetimes::new(LIFE).with_share(share);
+    let active_slots = ActiveSlots::of(ownership.clone()).without_slots();
+    world.lifetimes = JobLifetimes::new(LIFE).with_active_slots(active_slots);
     world.show(Change::Listed(facts.object()));
     world.show(Change::Synced);
     world.to(100_000);

@@ -11,8 +11,8 @@ use framework_engine::engine::Engine;
 use framework_engine::event as engine;
 use framework_message::{Key, Now, Ownership, Reply, Slots, Ticket};
 use framework_queueing::{
-    Consumer, FrameworkUnits, Gauges, JobKind, JobLifetimes, LifetimeGauges, Object, Outcome,
-    QueueController, QueueEvent, QueueRequest, Settings, Share,
+    ActiveSlots, Consumer, FrameworkUnits, Gauges, JobKind, JobLifetimes, LifetimeGauges, Object, Outcome,
+    QueueController, QueueEvent, QueueRequest, Settings,
 };
 
 use super::parts::Parts;
@@ -49,7 +49,7 @@ pub struct Queueing {
     pub answer_at: Option<Instant>,
 }
 
-fn sides(parts: &mut Parts, share: Share) -> Option<Sides> {
+fn sides(parts: &mut Parts, active_slots: ActiveSlots) -> Option<Sides> {
     let settings = Settings {
         reserve_after: parts.settings.reserve_after,
         request_lifetime: parts.settings.request_lifetime,
@@ -59,9 +59,10 @@ fn sides(parts: &mut Parts, share: Share) -> Option<Sides> {
         return None;
     }
     Some(Sides {
-        frameworks: FrameworkUnits::new(settings, parts.seeds.draw() as u64).with_share(share.clone()),
+        frameworks: FrameworkUnits::new(settings, parts.seeds.draw() as u64)
+            .with_active_slots(active_slots.clone()),
         queues: QueueController::new(settings, parts.seeds.draw() as u64)
-            .with_share(share)
+            .with_active_slots(active_slots)
             .with_kinds(parts.job_kinds.iter().map(JobKind::declared)),
     })
 }
@@ -91,10 +92,17 @@ impl Queueing {
     /// The queues, for the slots that `ownership` says it owns: from the start if the replica runs alone,
     /// otherwise from their grants on.
     pub fn new(parts: &mut Parts, ownership: Ownership, is_alone: bool) -> Self {
-        let share = Share::of(ownership);
-        let share = if is_alone { share } else { share.without_slots() };
-        let lifetimes = JobLifetimes::new(parts.settings.request_lifetime).with_share(share.clone());
-        Queueing { sides: sides(parts, share), lifetimes, again: false, goes_first: false, answer_at: None }
+        let active_slots = ActiveSlots::of(ownership);
+        let active_slots = if is_alone { active_slots } else { active_slots.without_slots() };
+        let lifetimes =
+            JobLifetimes::new(parts.settings.request_lifetime).with_active_slots(active_slots.clone());
+        Queueing {
+            sides: sides(parts, active_slots),
+            lifetimes,
+            again: false,
+            goes_first: false,
+            answer_at: None,
+        }
     }
 
     /// Whether the next turn is to follow at once.

@@ -274,15 +274,15 @@ async fn lists_begin_one_after_the_other() {
     tasks.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
-/// A watch of Pods whose share changes.
-struct Share {
+/// A watch of Pods whose selection changes.
+struct SelectedWatch {
     script: Script,
     changes: tokio::sync::watch::Sender<Selection>,
     events: mpsc::Receiver<Event>,
     watching: tokio::task::JoinHandle<()>,
 }
 
-impl Share {
+impl SelectedWatch {
     async fn begin(slots: &[u8], replies: Vec<(u16, String)>) -> Self {
         let script = Script::new(replies);
         let (sender, events) = mpsc::channel(64);
@@ -291,7 +291,7 @@ impl Share {
         let selector = Selector::of::<PodObject>().within(within);
         let (client, rng) = (script.client(), fastrand::Rng::with_seed(1));
         let watching = tokio::spawn(watch::<PodObject>(client, selector, sink, Turn::default(), rng));
-        let mut share = Share { script, changes, events, watching };
+        let mut share = SelectedWatch { script, changes, events, watching };
         share.seen().await;
         share.script.asked.lock().unwrap().clear();
         share
@@ -339,7 +339,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for SelectedWatch {
     fn drop(&mut self) {
         self.watching.abort();
     }
@@ -358,7 +358,7 @@ fn pod_in(slot: u8, name: &str, version: &str) -> Value {
 #[tokio::test(start_paused = true)]
 async fn granted_slots_are_listed_alone_and_the_watch_goes_on_where_it_was() {
     let first = vec![list("10", "", &[pod_in(1, "a", "3")]), events(&[("ADDED", pod_in(1, "b", "12"))])];
-    let mut share = Share::begin(&[1], first).await;
+    let mut share = SelectedWatch::begin(&[1], first).await;
     let then = vec![
         list("20", "more", &[pod_in(2, "c", "19")]),
         list("20", "", &[pod_in(2, "d", "4")]),
@@ -384,7 +384,7 @@ async fn slots_that_are_granted_while_a_watch_waits_are_listed_at_once() {
     let mut first = vec![list("10", "", &[])];
     first.extend((0..4).map(|_| (503, String::new())));
     // Nothing is seen for ten seconds: the watch has failed four times, and waits.
-    let mut share = Share::begin(&[1], first).await;
+    let mut share = SelectedWatch::begin(&[1], first).await;
     assert!(share.script.replies.lock().unwrap().is_empty(), "all failures are used up");
     let begun = tokio::time::Instant::now();
     let (seen, asked) = share.change(&[1, 2], &[2], vec![list("20", "", &[])]).await;
@@ -395,7 +395,7 @@ async fn slots_that_are_granted_while_a_watch_waits_are_listed_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn objects_that_a_list_shows_are_not_repeated_after_another_change() {
-    let mut share = Share::begin(&[1], vec![list("10", "", &[])]).await;
+    let mut share = SelectedWatch::begin(&[1], vec![list("10", "", &[])]).await;
     let (_, asked) = share.change(&[1, 2], &[2], vec![list("20", "", &[])]).await;
     assert_eq!(asked, ["list 2", "watch 1,2 from 10"]);
     let then = vec![
@@ -413,7 +413,7 @@ async fn objects_that_a_list_shows_are_not_repeated_after_another_change() {
 
 #[tokio::test(start_paused = true)]
 async fn slots_that_go_cost_no_list_and_slots_that_come_back_are_listed() {
-    let mut share = Share::begin(&[1, 2], vec![list("10", "", &[])]).await;
+    let mut share = SelectedWatch::begin(&[1, 2], vec![list("10", "", &[])]).await;
     let (seen, asked) = share.change(&[1], &[], Vec::new()).await;
     assert_eq!(seen, ["lists []", "restarted", "synced"]);
     assert_eq!(asked, ["watch 1 from 10"]);
@@ -428,7 +428,7 @@ async fn slots_that_go_cost_no_list_and_slots_that_come_back_are_listed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_share_is_listed_whole_if_its_watch_cannot_go_on() {
-    let mut share = Share::begin(&[1], vec![list("10", "", &[])]).await;
+    let mut share = SelectedWatch::begin(&[1], vec![list("10", "", &[])]).await;
     let expired = vec![list("20", "", &[]), events(&[("ERROR", gone())]), list("30", "", &[])];
     let (seen, asked) = share.change(&[1, 2], &[2], expired).await;
     assert_eq!(seen, ["lists [2]", "restarted", "synced", "lists [1, 2]", "restarted", "synced"]);

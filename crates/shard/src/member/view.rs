@@ -111,7 +111,7 @@ pub struct Figures {
 
 /// How far a member has come with the slots that the map gives it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Share {
+pub struct ShareProgress {
     /// Slots that it acts for, including those that it is to hand over.
     pub acting: usize,
     /// Slots that it owns, and whose objects are being listed.
@@ -124,7 +124,7 @@ pub struct Share {
     pub is_labelled: bool,
 }
 
-impl Share {
+impl ShareProgress {
     /// Whether it acts for all that it has and is to get.
     pub fn is_whole(self) -> bool {
         self.acting > 0 && self.listing == 0 && self.proposed == 0
@@ -133,10 +133,10 @@ impl Share {
 
 impl Member {
     /// How far it has come with its slots; `None`: it may not act now, or there is no map.
-    pub fn share(&self, at: Duration) -> Option<Share> {
+    pub fn share(&self, at: Duration) -> Option<ShareProgress> {
         let map = self.map.get().filter(|_| at < self.owned_until)?;
         let (all, is_labelled) = (map.slots.len(), self.labelled);
-        let mut share = Share { all, is_labelled, ..Share::default() };
+        let mut share = ShareProgress { all, is_labelled, ..ShareProgress::default() };
         for (slot, entry) in &map.slots {
             let is_mine = entry.owner.as_ref() == Some(&self.me);
             match self.holdings.get(*slot).filter(|_| is_mine).map(|holding| holding.phase) {
@@ -366,7 +366,8 @@ mod tests {
             member.share(Duration::from_secs(101)).unwrap()
         };
         let all = map.slots.len();
-        let share = |acting, listing, proposed| Share { acting, listing, proposed, all, is_labelled: true };
+        let share =
+            |acting, listing, proposed| ShareProgress { acting, listing, proposed, all, is_labelled: true };
         assert_eq!(shown(&mut member, &map), share(0, 0, 2));
         for (slot, left) in [(0, 1), (1, 0)] {
             map.hand_over(Slot(slot), &other, false, 100_002);

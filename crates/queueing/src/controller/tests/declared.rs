@@ -5,8 +5,8 @@ use framework_message::{Ownership, Slot};
 use serde_json::json;
 
 use super::*;
+use crate::active_slots::ActiveSlots;
 use crate::object::{DeclaredObject, JobNotes, JobObject, UnitNotes};
-use crate::share::Share;
 
 fn row() -> Arc<JobKindRow> {
     let row = json!({
@@ -395,7 +395,7 @@ fn a_declared_job_is_left_to_the_owner_of_its_namespace() {
     let ownership = Ownership::default();
     ownership.disown(Slot::of(SPACE));
     let mut world = with_job();
-    world.controller = QueueController::new(settings(), 1).with_share(Share::of(ownership));
+    world.controller = QueueController::new(settings(), 1).with_active_slots(ActiveSlots::of(ownership));
     world.listed();
     show(&mut world, Change::Listed(job(1, Stage::Waiting)));
     show(&mut world, Change::Synced);

@@ -3,7 +3,7 @@
 use framework_message::{Ownership, Slots};
 
 use super::*;
-use crate::share::Share;
+use crate::active_slots::ActiveSlots;
 
 /// A world with room for 3, where a has 2, and b waits for all of it.
 fn one_that_waits() -> World {
@@ -178,8 +178,8 @@ fn left_places_are_forgotten_with_their_slot() {
 #[test]
 fn a_replica_without_the_slot_follows_what_is_stored() {
     let mut world = one_that_waits();
-    let share = Share::of(Ownership::default()).without_slots();
-    world.controller = QueueController::new(settings(), 2).with_share(share);
+    let active_slots = ActiveSlots::of(Ownership::default()).without_slots();
+    world.controller = QueueController::new(settings(), 2).with_active_slots(active_slots);
     world.listed();
     for overtaken in [Some(place()), None] {
         let mut unit = world.server.units[&key("framework-b")].clone();

@@ -4,13 +4,15 @@ use framework_message::{Ownership, Slot, Slots};
 
 use super::declared::{named, show};
 use super::*;
-use crate::share::Share;
+use crate::active_slots::ActiveSlots;
 
 /// A world whose two sides have this ownership, with a job that fits.
 fn owned(ownership: &Ownership) -> World {
     let mut world = World::new(1, 10);
-    world.controller = QueueController::new(settings(), 1).with_share(Share::of(ownership.clone()));
-    world.frameworks = FrameworkUnits::new(settings(), 1).with_share(Share::of(ownership.clone()));
+    world.controller =
+        QueueController::new(settings(), 1).with_active_slots(ActiveSlots::of(ownership.clone()));
+    world.frameworks =
+        FrameworkUnits::new(settings(), 1).with_active_slots(ActiveSlots::of(ownership.clone()));
     world.listed();
     world.submit("a", 8);
     world
@@ -116,7 +118,8 @@ fn a_granted_namespace_without_units_is_not_listed() {
     let ownership = Ownership::default();
     ownership.disown(Slot::of(SPACE));
     let mut world = World::new(1, 10);
-    world.controller = QueueController::new(settings(), 1).with_share(Share::of(ownership.clone()));
+    world.controller =
+        QueueController::new(settings(), 1).with_active_slots(ActiveSlots::of(ownership.clone()));
     world.listed();
     world.server.jobs.insert(key("train"), (Stage::Waiting, 6));
     show(&mut world, Change::Listed(named("train", 1, Stage::Waiting)));
@@ -146,8 +149,8 @@ fn a_replica_decides_in_namespaces_whose_slot_it_has() {
     let (ownership, slots) = (Ownership::default(), Slots::ALL);
     let mut world = owned(&ownership);
     assert!(world.controller.decides_in(SPACE), "one replica has every slot");
-    let share = Share::of(ownership).without_slots();
-    world.controller = QueueController::new(settings(), 1).with_share(share);
+    let active_slots = ActiveSlots::of(ownership).without_slots();
+    world.controller = QueueController::new(settings(), 1).with_active_slots(active_slots);
     assert!(!world.controller.decides_in(SPACE));
     world.controller.begin(world.now(), slots);
     assert!(world.controller.decides_in(SPACE));
@@ -160,8 +163,8 @@ fn unseen() -> World {
     let ownership = Ownership::default();
     let mut world = owned(&ownership);
     assert!(world.settle().contains(&"framework-a Dequeued Admitted".to_owned()));
-    let share = Share::of(ownership).without_slots();
-    world.frameworks = FrameworkUnits::new(settings(), 2).with_share(share);
+    let active_slots = ActiveSlots::of(ownership).without_slots();
+    world.frameworks = FrameworkUnits::new(settings(), 2).with_active_slots(active_slots);
     world.frameworks.begin(world.now(), Slots::ALL);
     world.relist();
     world.frameworks.framework(key("a"), None, false, false);

@@ -8,7 +8,7 @@ use framework_message::{MayAct, Now, Ownership, Slot, Slots};
 /// The slots for which one side of the queues acts. Ownership alone is not enough: the objects of a slot must
 /// have been listed since its grant, and the slot must not be in the course of being handed over.
 #[derive(Clone, Debug)]
-pub struct Share {
+pub struct ActiveSlots {
     ownership: Ownership,
     active: Slots,
     /// When it began to act for each slot, on the monotonic clock.
@@ -20,9 +20,9 @@ pub struct Share {
 }
 
 /// A controller that runs alone has every slot from the start.
-impl Default for Share {
+impl Default for ActiveSlots {
     fn default() -> Self {
-        Share {
+        ActiveSlots {
             ownership: Ownership::default(),
             active: Slots::ALL,
             begun: BTreeMap::new(),
@@ -32,16 +32,16 @@ impl Default for Share {
     }
 }
 
-impl Share {
+impl ActiveSlots {
     /// The slots that `ownership` says are owned, all of which it has from the start.
     pub fn of(ownership: Ownership) -> Self {
-        Share { ownership, ..Share::default() }
+        ActiveSlots { ownership, ..ActiveSlots::default() }
     }
 
     /// The same, before the first grant.
     #[must_use]
     pub fn without_slots(self) -> Self {
-        Share { active: Slots::NONE, is_alone: false, ..self }
+        ActiveSlots { active: Slots::NONE, is_alone: false, ..self }
     }
 
     /// Whether it learns of no grants: requests of a predecessor may land after its start.
@@ -117,25 +117,25 @@ mod tests {
 
     #[test]
     fn an_owned_slot_is_acted_for_between_its_begin_and_its_drain() {
-        let mut share = Share::default().without_slots();
-        let mut answers = vec![share.may_act(Slot(1), NOW)];
-        share.begin(NOW, slots(&[1, 2]));
-        answers.push(share.may_act(Slot(1), NOW));
-        share.drain(slots(&[1]));
-        answers.extend([share.may_act(Slot(1), NOW), share.may_act(Slot(2), NOW)]);
+        let mut active_slots = ActiveSlots::default().without_slots();
+        let mut answers = vec![active_slots.may_act(Slot(1), NOW)];
+        active_slots.begin(NOW, slots(&[1, 2]));
+        answers.push(active_slots.may_act(Slot(1), NOW));
+        active_slots.drain(slots(&[1]));
+        answers.extend([active_slots.may_act(Slot(1), NOW), active_slots.may_act(Slot(2), NOW)]);
         assert_eq!(answers, [MayAct::No, MayAct::Yes, MayAct::No, MayAct::Yes]);
     }
 
     #[test]
     fn a_hold_outlives_a_drain_that_is_called_off_and_ends_with_the_slot() {
         let until = Duration::from_secs(1);
-        let mut share = Share::default().without_slots();
-        share.hold(slots(&[1]), until);
-        share.begin(NOW, slots(&[1]));
-        share.drain(slots(&[1]));
-        share.begin(NOW, slots(&[1]));
-        assert_eq!(share.held_until(Slot(1)), Some(until));
-        share.lose(slots(&[1]));
-        assert_eq!((share.held_until(Slot(1)), share.contains(Slot(1))), (None, false));
+        let mut active_slots = ActiveSlots::default().without_slots();
+        active_slots.hold(slots(&[1]), until);
+        active_slots.begin(NOW, slots(&[1]));
+        active_slots.drain(slots(&[1]));
+        active_slots.begin(NOW, slots(&[1]));
+        assert_eq!(active_slots.held_until(Slot(1)), Some(until));
+        active_slots.lose(slots(&[1]));
+        assert_eq!((active_slots.held_until(Slot(1)), active_slots.contains(Slot(1))), (None, false));
     }
 }

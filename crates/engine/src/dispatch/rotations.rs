@@ -19,7 +19,7 @@ const RECORDS: u32 = 16;
 
 /// The rotation of keys in each class.
 #[derive(Debug, Default)]
-pub(super) struct Share {
+pub(super) struct Rotations {
     records: Rotation<Key>,
     /// Records that were taken in a row.
     records_in_a_row: u32,
@@ -31,7 +31,7 @@ pub(super) struct Share {
     later_is_next: bool,
 }
 
-impl Share {
+impl Rotations {
     /// Puts a key into its class, unless it is in there.
     pub fn offer(&mut self, class: Class, key: &Key, recent: &Recent) {
         let Some(index) = index_of(class) else { return self.records.offer(key) };

@@ -55,7 +55,7 @@ pub fn broken_guarantees(history: &framework_sim::History) -> Vec<String> {
 
 /// Counts the slots that changed hands, by a recording of the map and of Leases. An error reports a seizure
 /// from an owner that still held its Lease.
-pub fn seizures(changes: &[Change], requests: &[Record]) -> Result<seizure::Counts, String> {
+pub fn seizures(changes: &[Change], requests: &[Record]) -> Result<seizure::SeizureCounts, String> {
     seizure::check(&recorded(changes, requests)).map_err(|broken| broken.to_string())
 }
 

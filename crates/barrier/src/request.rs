@@ -31,7 +31,7 @@ pub struct Reader {
 
 /// The body of a refusal.
 #[derive(Deserialize)]
-struct Status {
+struct Refusal {
     message: String,
 }
 
@@ -82,8 +82,8 @@ fn classify(code: StatusCode, headers: &HeaderMap, body: Vec<u8>) -> Reply {
     if code.is_success() {
         return Reply::Body(body);
     }
-    let message = match serde_json::from_slice::<Status>(&body) {
-        Ok(status) => status.message,
+    let message = match serde_json::from_slice::<Refusal>(&body) {
+        Ok(refusal) => refusal.message,
         Err(_) => String::from_utf8_lossy(&body).chars().take(200).collect(),
     };
     match code {

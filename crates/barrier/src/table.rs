@@ -31,7 +31,7 @@ pub struct Count {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Body {
-    metadata: Metadata,
+    metadata: TableMetadata,
     #[serde(default)]
     column_definitions: Vec<Column>,
     #[serde(default)]
@@ -40,7 +40,7 @@ struct Body {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Metadata {
+struct TableMetadata {
     #[serde(default)]
     resource_version: String,
 }

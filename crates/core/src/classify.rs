@@ -35,11 +35,11 @@ const ANYTHING: &str = "(?ms).*";
 /// The rules, ready to be applied to Pods.
 #[derive(Clone, Debug)]
 pub struct Classifier {
-    rules: Vec<Rule>,
+    rules: Vec<CompiledRule>,
 }
 
 #[derive(Clone, Debug)]
-struct Rule {
+struct CompiledRule {
     code: i32,
     phrase: String,
     r#type: CompletionType,
@@ -51,9 +51,9 @@ impl Classifier {
     pub fn new(rules: &[PodFailureRule]) -> Result<Self, Error> {
         let mut regexes = Regexes::default();
         let mut entry_of_code = BTreeMap::new();
-        let mut compiled: Vec<Rule> = Vec::with_capacity(rules.len() + 3);
+        let mut compiled: Vec<CompiledRule> = Vec::with_capacity(rules.len() + 3);
         for rule in &predefined() {
-            compiled.push(Rule::compile(rule, 0, &mut regexes)?);
+            compiled.push(CompiledRule::compile(rule, 0, &mut regexes)?);
         }
         for (entry, rule) in rules.iter().enumerate() {
             let wrong =
@@ -70,7 +70,7 @@ impl Classifier {
             if rule.r#type.as_ref().is_some_and(|of| !of.is_failed()) {
                 return Err(wrong("type.name", Problem::NotAFailure));
             }
-            compiled.push(Rule::compile(rule, entry, &mut regexes)?);
+            compiled.push(CompiledRule::compile(rule, entry, &mut regexes)?);
         }
         Ok(Classifier { rules: compiled })
     }
@@ -102,7 +102,7 @@ impl Classifier {
     }
 }
 
-impl Rule {
+impl CompiledRule {
     fn compile(rule: &PodFailureRule, entry: usize, regexes: &mut Regexes) -> Result<Self, Error> {
         let patterns = rule
             .pod_patterns
@@ -116,7 +116,7 @@ impl Rule {
             })
             .collect::<Result<_, _>>()?;
         let r#type = rule.r#type.clone().unwrap_or_else(|| CompletionType::failed(&[]));
-        Ok(Rule { code: rule.code, phrase: rule.phrase.clone(), r#type, patterns })
+        Ok(CompiledRule { code: rule.code, phrase: rule.phrase.clone(), r#type, patterns })
     }
 
     /// The matches of its first matching pattern.

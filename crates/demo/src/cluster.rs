@@ -30,7 +30,7 @@ const EVERY: Duration = Duration::from_millis(50);
 
 /// Starts, stops or holds the cluster.
 #[derive(clap::Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum ClusterCommand {
     /// Start it, install the CRDs, and print the path of its kubeconfig.
     Up,
     /// Stop it and remove its files.
@@ -45,11 +45,11 @@ pub(crate) enum Command {
 }
 
 /// Runs the command.
-pub(crate) fn run(command: Command) -> Result<()> {
+pub(crate) fn run(command: ClusterCommand) -> Result<()> {
     match command {
-        Command::Up => up(),
-        Command::Down => down(),
-        Command::Serve { controller } => serve(controller.as_deref()),
+        ClusterCommand::Up => up(),
+        ClusterCommand::Down => down(),
+        ClusterCommand::Serve { controller } => serve(controller.as_deref()),
     }
 }
 

@@ -29,7 +29,7 @@ struct Arguments {
 enum Command {
     /// Manage a control plane to try things on by hand.
     #[command(subcommand)]
-    Cluster(cluster::Command),
+    Cluster(cluster::ClusterCommand),
     /// Run the Frameworks of `examples/` on a real control plane, and summarize each.
     Demo(demo::Arguments),
 }

@@ -113,7 +113,7 @@ fn container(container: &ContainerEnd) -> Value {
 fn with_kind(json: &str) -> String {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
-    struct Kind {
+    struct TypeMeta {
         api_version: String,
         kind: String,
     }
@@ -121,7 +121,7 @@ fn with_kind(json: &str) -> String {
     if json.starts_with(r#"{"kind":"Pod","apiVersion":"v1","#) {
         return json.to_owned();
     }
-    let Kind { api_version, kind } = serde_json::from_str(json).unwrap_or_default();
+    let TypeMeta { api_version, kind } = serde_json::from_str(json).unwrap_or_default();
     let missing = [("apiVersion", "v1", api_version), ("kind", "Pod", kind)];
     let missing = missing.iter().filter(|(.., found)| found.is_empty());
     let fields: String = missing.map(|(field, value, _)| format!("\"{field}\":\"{value}\",")).collect();

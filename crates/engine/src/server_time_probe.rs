@@ -17,14 +17,14 @@ pub struct ServerTimeProbe {
     /// older than the reason for their wait.
     waiting: BTreeSet<Key>,
     /// The request in flight.
-    sent: Option<Sent>,
+    sent: Option<SentProbe>,
     /// The request is not sent before this time.
     not_before: Duration,
     failures: Failures,
 }
 
 #[derive(Debug)]
-struct Sent {
+struct SentProbe {
     ticket: Ticket,
     at: Duration,
     asked: BTreeSet<Key>,
@@ -55,7 +55,7 @@ impl ServerTimeProbe {
     /// The request is sent.
     pub fn send(&mut self, ticket: Ticket, at: Duration) {
         self.wanted = false;
-        self.sent = Some(Sent { ticket, at, asked: std::mem::take(&mut self.waiting) });
+        self.sent = Some(SentProbe { ticket, at, asked: std::mem::take(&mut self.waiting) });
     }
 
     /// When the request with this ticket was sent; `None`: it is not a request for the time.

@@ -115,12 +115,15 @@ impl Limits {
         }
         let (mut hard, mut free, mut capacity) =
             (Available::default(), Available::default(), Available::default());
-        for line in self.lines() {
-            let left = |others| line.limit.minus(others);
-            let targets =
-                [(&mut hard, line.limit), (&mut free, left(line.others)), (&mut capacity, left(line.surely))];
+        for entry in self.quota_limits() {
+            let left = |others| entry.limit.minus(others);
+            let targets = [
+                (&mut hard, entry.limit),
+                (&mut free, left(entry.others)),
+                (&mut capacity, left(entry.surely)),
+            ];
             for (available, amount) in targets {
-                let least = available.0.entry(line.resource.into()).or_insert(Amount::MAX);
+                let least = available.0.entry(entry.resource.into()).or_insert(Amount::MAX);
                 *least = amount.min(*least);
             }
         }
@@ -139,7 +142,7 @@ impl Limits {
 
     /// Every limit with the usage and the set-aside amount of its resource.
     pub fn bounds(&self, usage: &Tally, set_aside: &Tally) -> Bounds {
-        let bound = |Line { quota, key, resource, limit, others, surely }: Line<'_>| Bound {
+        let bound = |QuotaLimit { quota, key, resource, limit, others, surely }: QuotaLimit<'_>| Bound {
             quota: Arc::clone(quota),
             key: key.into(),
             resource: resource.into(),
@@ -149,10 +152,10 @@ impl Limits {
             usage: usage.get(resource),
             set_aside: set_aside.get(resource),
         };
-        Bounds(self.lines().map(bound).collect())
+        Bounds(self.quota_limits().map(bound).collect())
     }
 
-    fn lines(&self) -> impl Iterator<Item = Line<'_>> {
+    fn quota_limits(&self) -> impl Iterator<Item = QuotaLimit<'_>> {
         self.quotas.iter().flat_map(move |(quota, facts)| {
             facts.hard.iter().map(move |(key, limit)| {
                 let resource = resource_of(key);
@@ -160,7 +163,7 @@ impl Limits {
                 let others = used.minus(self.own.get(resource)).max(Amount::ZERO);
                 let unattributed = facts.unattributed.get(key).copied().unwrap_or_default();
                 let surely = others.minus(unattributed).max(Amount::ZERO);
-                Line { quota, key, resource, limit: *limit, others, surely }
+                QuotaLimit { quota, key, resource, limit: *limit, others, surely }
             })
         })
     }
@@ -216,7 +219,7 @@ impl Bounds {
 }
 
 /// One limit of one quota.
-struct Line<'a> {
+struct QuotaLimit<'a> {
     quota: &'a Arc<str>,
     key: &'a str,
     resource: &'a str,

@@ -29,15 +29,15 @@ use crate::object::QueueEvent;
 use crate::outcome::Outcome;
 use crate::store::Store;
 
+mod job_request;
 mod replies;
 mod requests;
-mod sent;
 mod state;
 #[cfg(test)]
 mod tests;
 
 use crate::turns::Turns;
-use sent::Sent;
+use job_request::JobRequest;
 use state::{Job, State};
 
 /// The number of the first ticket: apart from those of the other parts.
@@ -61,7 +61,7 @@ pub struct JobLifetimes {
     asked: bool,
     ready: Turns<ConsumerKey>,
     later: BTreeSet<(Duration, ConsumerKey)>,
-    sent: InFlight<Sent>,
+    sent: InFlight<JobRequest>,
     /// Jobs of which nothing was reported yet.
     unseen: BTreeSet<ConsumerKey>,
     paused: Paused<ConsumerKey>,

@@ -14,7 +14,7 @@ use crate::object::PodUse;
 
 /// The usage of the Pods of a job, and the reservations of its units.
 #[derive(Debug, Default)]
-struct Job {
+struct JobUsage {
     pods: usize,
     /// The sum of the requests of its Pods.
     requests: ResourceRequests,
@@ -25,7 +25,7 @@ struct Job {
     reserved: ResourceRequests,
 }
 
-impl Job {
+impl JobUsage {
     /// The part of the usage of quotas that its reservations contain. Usage beyond them is others' use,
     /// even if a Pod names the job as its owner: otherwise nothing would count it.
     fn own(&self) -> ResourceRequests {
@@ -53,7 +53,7 @@ pub struct Own {
 /// The usage of all Pods with the label of a queue, by the UIDs of their jobs.
 #[derive(Debug, Default)]
 pub struct Usage {
-    jobs: BTreeMap<Key, Job>,
+    jobs: BTreeMap<Key, JobUsage>,
     /// The usage that each Pod was counted with.
     counted: BTreeMap<Key, Use>,
     /// When quotas stop counting Pods that are being deleted.
@@ -109,7 +109,7 @@ impl Usage {
         })
     }
 
-    fn change(&mut self, key: &Key, change: impl FnOnce(&mut Job)) -> Own {
+    fn change(&mut self, key: &Key, change: impl FnOnce(&mut JobUsage)) -> Own {
         let job = self.jobs.entry(key.clone()).or_default();
         let before = job.own();
         change(job);

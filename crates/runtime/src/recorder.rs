@@ -141,10 +141,15 @@ impl Subject {
 
 impl Recorder {
     /// A recorder, and the writer that must run for it. `instance` names this replica.
-    pub fn new(client: kube::Client, clock: Clock, instance: &str, metrics: Arc<Metrics>) -> (Self, Writer) {
+    pub fn new(
+        client: kube::Client,
+        clock: Clock,
+        instance: &str,
+        metrics: Arc<Metrics>,
+    ) -> (Self, EventWriter) {
         let (wake, woken) = mpsc::channel(QUEUE);
         let entries = Entries(Arc::new(Mutex::new(FairQueue::new(QUEUE, QUEUE_OF_NAMESPACE))));
-        let writer = Writer {
+        let writer = EventWriter {
             entries: entries.clone(),
             woken,
             client,
@@ -178,7 +183,7 @@ impl Recorder {
 type EventKey = (String, &'static str, String);
 
 /// Writes Events.
-pub struct Writer {
+pub struct EventWriter {
     entries: Entries,
     woken: mpsc::Receiver<()>,
     client: kube::Client,
@@ -204,7 +209,7 @@ struct OpenEvent {
     created: bool,
 }
 
-impl Writer {
+impl EventWriter {
     /// Writes until the last [`Recorder`] is gone and the queue is empty.
     pub async fn run(mut self) {
         while self.woken.recv().await.is_some() {
@@ -246,7 +251,7 @@ impl Writer {
                     open.created = true;
                     self.metrics.event_published();
                 }
-                Err(Failure { code, text }) => {
+                Err(EventFailure { code, text }) => {
                     self.metrics.event_dropped();
                     debug!(error = text, reason = report.reason, "an Event was not written");
                     match (open.created, code) {
@@ -285,8 +290,8 @@ impl Writer {
         }
     }
 
-    async fn send(&self, request: Result<Request<Body>, http::Error>) -> Result<(), Failure> {
-        let without_reply = |text: String| Failure { code: None, text };
+    async fn send(&self, request: Result<Request<Body>, http::Error>) -> Result<(), EventFailure> {
+        let without_reply = |text: String| EventFailure { code: None, text };
         let request = request.map_err(|error| without_reply(error.to_string()))?;
         let reply = timeout(REPLY_TIMEOUT, self.client.send(request))
             .await
@@ -300,12 +305,12 @@ impl Writer {
             return Ok(());
         }
         let text = format!("{status}: {}", String::from_utf8_lossy(&body));
-        Err(Failure { code: Some(status.as_u16()), text })
+        Err(EventFailure { code: Some(status.as_u16()), text })
     }
 }
 
 /// Why an Event was not written.
-struct Failure {
+struct EventFailure {
     /// The HTTP status, if there was a response.
     code: Option<u16>,
     text: String,

@@ -54,7 +54,7 @@ use history::History;
 pub use parts::{MemberParts, Parts, Queries};
 use queueing::Queueing;
 use requests::{Answered, Requests};
-use shares::Shares;
+use shares::ReplicaShare;
 
 /// Events that may wait; a watch that finds the channel full waits too.
 const EVENTS: usize = 4096;
@@ -142,7 +142,7 @@ fn part_ended(ended: Result<&'static str, JoinError>) -> Error {
 }
 
 /// The next notice of the member.
-async fn notified(shares: &mut Option<Shares>) -> Option<Notice> {
+async fn notified(shares: &mut Option<ReplicaShare>) -> Option<Notice> {
     match shares {
         Some(shares) => shares.notified().await,
         None => std::future::pending().await,
@@ -160,7 +160,7 @@ async fn until(instant: Option<Instant>) {
 struct Controller {
     engine: Engine,
     queueing: Queueing,
-    shares: Option<Shares>,
+    shares: Option<ReplicaShare>,
     requests: Requests,
     history: History,
     recorder: Recorder,
@@ -182,7 +182,7 @@ impl Controller {
         mut parts: Parts,
         recorder: Recorder,
         compressor: Arc<Compressor>,
-        shares: Option<Shares>,
+        shares: Option<ReplicaShare>,
         ownership: Ownership,
     ) -> Self {
         let queueing = Queueing::new(&mut parts, ownership.clone(), shares.is_none());

@@ -6,10 +6,10 @@ use std::hash::{BuildHasher, RandomState};
 
 /// A source of seeds, each unique.
 #[derive(Debug)]
-pub struct Seeds(Source);
+pub struct Seeds(SeedSource);
 
 #[derive(Debug)]
-enum Source {
+enum SeedSource {
     /// A keyed hash of a counter: the key is the system's randomness, so seeds cannot be guessed.
     System { key: RandomState, drawn: u64 },
     /// Replays.
@@ -19,23 +19,23 @@ enum Source {
 impl Seeds {
     /// Seeds that cannot be guessed.
     pub fn system() -> Self {
-        Seeds(Source::System { key: RandomState::new(), drawn: 0 })
+        Seeds(SeedSource::System { key: RandomState::new(), drawn: 0 })
     }
 
     /// Seeds that follow from `seed`.
     pub fn fixed(seed: u64) -> Self {
-        Seeds(Source::Fixed(fastrand::Rng::with_seed(seed)))
+        Seeds(SeedSource::Fixed(fastrand::Rng::with_seed(seed)))
     }
 
     /// The next seed.
     pub fn draw(&mut self) -> u128 {
         match &mut self.0 {
-            Source::System { key, drawn } => {
+            SeedSource::System { key, drawn } => {
                 *drawn += 1;
                 let half = |salt: u8| u128::from(key.hash_one((*drawn, salt)));
                 half(0) << 64 | half(1)
             }
-            Source::Fixed(rng) => rng.u128(..),
+            SeedSource::Fixed(rng) => rng.u128(..),
         }
     }
 

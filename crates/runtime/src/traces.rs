@@ -70,7 +70,7 @@ pub struct Traces {
 
 /// Sends the spans that [`Traces`] takes.
 #[derive(Debug)]
-pub struct Writer {
+pub struct SpanSender {
     queue: mpsc::Receiver<Span>,
     exporter: SpanExporter,
     metrics: Arc<Metrics>,
@@ -78,9 +78,9 @@ pub struct Writer {
 
 impl Traces {
     /// The two ends of a queue to that exporter, if there is one.
-    pub fn new(exporter: Option<SpanExporter>, metrics: Arc<Metrics>) -> (Self, Option<Writer>) {
+    pub fn new(exporter: Option<SpanExporter>, metrics: Arc<Metrics>) -> (Self, Option<SpanSender>) {
         let (sender, queue) = mpsc::channel(QUEUE);
-        let writer = exporter.map(|exporter| Writer { queue, exporter, metrics: Arc::clone(&metrics) });
+        let writer = exporter.map(|exporter| SpanSender { queue, exporter, metrics: Arc::clone(&metrics) });
         (Traces { queue: writer.is_some().then_some(sender), metrics }, writer)
     }
 
@@ -92,7 +92,7 @@ impl Traces {
     }
 }
 
-impl Writer {
+impl SpanSender {
     /// Sends spans in batches until no more can come.
     pub async fn run(mut self) -> &'static str {
         let mut batch = Vec::with_capacity(BATCH);

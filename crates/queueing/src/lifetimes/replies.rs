@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use tracing::debug;
 
 use super::JobLifetimes;
-use super::sent::{Purpose, Sent};
+use super::job_request::{JobRequest, Purpose};
 use super::state::{Child, State};
 use crate::consumer::ConsumerKey;
 use crate::job_lifetime::ChildEnd;
@@ -29,7 +29,7 @@ impl JobLifetimes {
     /// Takes in the outcome of a request, at the API server's `time`.
     pub fn replied(&mut self, now: Now, time: Timestamp, ticket: Ticket, reply: Reply) {
         let may_land = matches!(reply, Reply::Unknown(_)).then(|| now.steady + self.request_lifetime);
-        let Some(Sent { job, uid, purpose }) = self.sent.ended(ticket, may_land) else { return };
+        let Some(JobRequest { job, uid, purpose }) = self.sent.ended(ticket, may_land) else { return };
         if let (Purpose::Delete(row, due), Reply::Done) = (&purpose, &reply) {
             let late = Duration::try_from(time.duration_since(due.timestamp())).unwrap_or_default();
             self.outcomes.push(Outcome::Lifetime {

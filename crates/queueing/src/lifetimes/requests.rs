@@ -7,7 +7,7 @@ use framework_core::lifetime::{End, Lifetime};
 use framework_message::{MayAct, Now, Slot, Slots, Ticket};
 
 use super::JobLifetimes;
-use super::sent::{Purpose, Sent};
+use super::job_request::{JobRequest, Purpose};
 use super::state::{Child, Job, State};
 use crate::job_lifetime::{DeadlineCondition, JobLifetime};
 use crate::request::QueueRequest;
@@ -44,7 +44,7 @@ impl JobLifetimes {
             }
             let Some((purpose, request)) = next(job, state, now.steady) else { continue };
             state.busy = true;
-            let sent = Sent { job: key.clone(), uid: Arc::clone(&job.uid), purpose };
+            let sent = JobRequest { job: key.clone(), uid: Arc::clone(&job.uid), purpose };
             let ticket = self.sent.begin(slot, sent);
             return Some((ticket, request, self.active_slots.leave_by(slot)));
         }

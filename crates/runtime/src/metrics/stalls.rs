@@ -68,12 +68,12 @@ impl Stalls {
     }
 }
 
-/// The longest stall of the last minutes. It covers two spans of time, so that no stall is forgotten at once.
+/// The longest stall of the last minutes. It covers two windows, so that no stall is forgotten at once.
 #[derive(Debug)]
-struct Longest(Mutex<Spans>);
+struct Longest(Mutex<Windows>);
 
 #[derive(Debug)]
-struct Spans {
+struct Windows {
     begun: Instant,
     now: Duration,
     before: Duration,
@@ -81,21 +81,21 @@ struct Spans {
 
 impl Default for Longest {
     fn default() -> Self {
-        Longest(Mutex::new(Spans { begun: Instant::now(), now: Duration::ZERO, before: Duration::ZERO }))
+        Longest(Mutex::new(Windows { begun: Instant::now(), now: Duration::ZERO, before: Duration::ZERO }))
     }
 }
 
 impl Longest {
     /// Takes in a stall, and returns the longest one.
     fn note(&self, stall: Duration) -> Duration {
-        let mut spans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let age = spans.begun.elapsed();
+        let mut windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let age = windows.begun.elapsed();
         if age >= MEMORY {
-            spans.before = if age < 2 * MEMORY { spans.now } else { Duration::ZERO };
-            (spans.begun, spans.now) = (Instant::now(), Duration::ZERO);
+            windows.before = if age < 2 * MEMORY { windows.now } else { Duration::ZERO };
+            (windows.begun, windows.now) = (Instant::now(), Duration::ZERO);
         }
-        spans.now = spans.now.max(stall);
-        spans.now.max(spans.before)
+        windows.now = windows.now.max(stall);
+        windows.now.max(windows.before)
     }
 }
 

@@ -15,12 +15,12 @@ type Code = fn(&Method) -> u16;
 
 type Sent = Arc<Mutex<Vec<(Method, String, Value, Duration)>>>;
 
-fn recorder() -> (Recorder, Writer, Sent) {
+fn recorder() -> (Recorder, EventWriter, Sent) {
     answering(|_| 200)
 }
 
 /// The same, with an API server that answers each request by its method with this code.
-fn answering(code: Code) -> (Recorder, Writer, Sent) {
+fn answering(code: Code) -> (Recorder, EventWriter, Sent) {
     let clock = Clock::simulated("2026-01-01T00:00:00.5Z".parse().unwrap());
     let sent = Sent::default();
     let seen = Arc::clone(&sent);

@@ -34,7 +34,7 @@ use crate::watch::{Mislabelled, Wrong};
 use crate::wire::{UnlabelledFramework, Unreadable, Watched, Wire};
 
 /// The parts of the task.
-pub struct Labels {
+pub struct Labeller {
     /// Leads to the API server.
     pub client: kube::Client,
     /// The only namespace whose Frameworks get labels.
@@ -99,7 +99,7 @@ const IN_FLIGHT: usize = 8;
 type Answer = (Key, Unlabelled, Result<kube::Result<()>, Elapsed>);
 
 /// Labels Frameworks whenever there are several replicas. It ends with the program.
-pub async fn run(mut labels: Labels) {
+pub async fn run(mut labels: Labeller) {
     loop {
         if labels.accompanied.wait_for(|accompanied| *accompanied).await.is_err() {
             return std::future::pending().await;
@@ -115,7 +115,7 @@ pub async fn run(mut labels: Labels) {
 }
 
 /// Labels until this replica is alone.
-async fn label(labels: &mut Labels) {
+async fn label(labels: &mut Labeller) {
     // A watch that is not answered ends: no other one shows the Frameworks without the label.
     let client = paced(metadata_only(labels.client.clone()), || ());
     let resource = UnlabelledFramework::RESOURCE;
@@ -209,7 +209,7 @@ fn found(shown: Watched<UnlabelledFramework>) -> Option<(Key, Unlabelled)> {
     Some((key, Unlabelled { uid, resource_version, since: Instant::now() }))
 }
 
-impl Labels {
+impl Labeller {
     /// The watch shows a Framework without the label, maybe one that was shown before. Returns whether this
     /// replica labels it.
     fn take_in(
@@ -359,11 +359,11 @@ mod tests {
     use super::*;
 
     /// The labels of a replica that owns no slot, of which all replicas together set 256 a second.
-    fn labels(has_whole_budget: bool) -> Labels {
+    fn labels(has_whole_budget: bool) -> Labeller {
         let service = tower::service_fn(|_: Request<Body>| async {
             Err::<Response<Body>, BoxError>("there is no API server".into())
         });
-        Labels {
+        Labeller {
             client: kube::Client::new(service, "default"),
             namespace: None,
             ownership: Ownership::none(),
@@ -389,7 +389,7 @@ mod tests {
             *kept.lock().unwrap() = format!("{} {}", request.method(), request.uri());
             async { Err::<Response<Body>, BoxError>("there is no API server".into()) }
         });
-        let mut labels = Labels { client: kube::Client::new(service, "default"), ..labels(false) };
+        let mut labels = Labeller { client: kube::Client::new(service, "default"), ..labels(false) };
         let one = Unlabelled { uid: "u".into(), resource_version: "7".into(), since: Instant::now() };
         let (_, _, answer) = labels.send(Key::new("ns", "job"), one).await;
         assert!(answer.is_ok_and(|answer| answer.is_err()));

@@ -19,9 +19,9 @@ use tokio::task::JoinSet;
 use tracing::{error, info};
 
 use super::granted::Granted;
-use super::labels::{self, Labels};
+use super::labels::{self, Labeller};
 use super::parts::Parts;
-use super::units::Units;
+use super::units::UnitListing;
 use crate::event::Event;
 use crate::health::Health;
 use crate::metrics::Metrics;
@@ -38,11 +38,11 @@ const LABELS: f64 = 0.25;
 const MESSAGES: usize = 4096;
 
 /// The share of this replica.
-pub struct Shares {
+pub struct ReplicaShare {
     notices: Receiver<Notice>,
     commands: Sender<Command>,
     selections: [watch::Sender<Selection>; 3],
-    units: Option<Units>,
+    units: Option<UnitListing>,
     /// The engine has listed these slots, but the units may be older than the grant.
     listed: Slots,
     /// The selection of the LIST of each kind that began last.
@@ -92,7 +92,7 @@ pub fn start(
     parts: &mut Parts,
     recorder: &Recorder,
     mislabelled: &Arc<Mislabelled>,
-) -> (Option<Shares>, Ownership, Option<Selected>) {
+) -> (Option<ReplicaShare>, Ownership, Option<Selected>) {
     let Some(member) = parts.member.take() else { return (None, Ownership::default(), None) };
     let ownership = Ownership::none();
     let (notices, notified) = channel(MESSAGES);
@@ -120,7 +120,7 @@ pub fn start(
     let (accompanied, is_accompanied) = watch::channel(false);
     let (complete, is_complete) = watch::channel(false);
     tasks.spawn(
-        labels::run(Labels {
+        labels::run(Labeller {
             client: parts.client.clone(),
             namespace: parts.namespace.clone(),
             ownership: ownership.clone(),
@@ -143,11 +143,12 @@ pub fn start(
     let [frameworks, config_maps, pods, units] = [wanted; 4].map(|wanted| watch::channel(wanted).0);
     let selected = [&frameworks, &config_maps, &pods, &units].map(watch::Sender::subscribe);
     let relist = !parts.policy.defects.has(Defect::ReleaseUnlisted);
-    let shares = Shares {
+    let units = UnitListing { selection: units, listing: 0, listed: 0, relist };
+    let shares = ReplicaShare {
         notices: notified,
         commands: commanding,
         selections: [frameworks, config_maps, pods],
-        units: parts.policy.queueing.then_some(Units { selection: units, listing: 0, listed: 0, relist }),
+        units: parts.policy.queueing.then_some(units),
         listed: Slots::NONE,
         listing: [wanted; 3],
         granted: Granted::default(),
@@ -164,7 +165,7 @@ pub fn start(
     (Some(shares), ownership, Some(selected))
 }
 
-impl Shares {
+impl ReplicaShare {
     /// Waits for a notice; it stays to be taken.
     pub fn notified(&mut self) -> impl Future<Output = Option<Notice>> {
         self.notices.recv()
@@ -325,7 +326,7 @@ impl Shares {
 
     /// The member learns of the slots that are listed once all units were listed since their grant.
     fn report_listed(&mut self) {
-        let grant = self.units.as_ref().map_or(u64::MAX, Units::listed_since);
+        let grant = self.units.as_ref().map_or(u64::MAX, UnitListing::listed_since);
         let listed = self.listed.and(self.granted.until(grant));
         if !listed.is_empty() {
             self.listed = self.listed.without(listed);
@@ -385,8 +386,8 @@ mod tests {
     use crate::clock::Clock;
     use crate::health::Synced;
 
-    /// Shares without units, and the receiver of their commands.
-    fn shares() -> (Shares, Receiver<Command>) {
+    /// A share without units, and the receiver of their commands.
+    fn shares() -> (ReplicaShare, Receiver<Command>) {
         let (metrics, clock) = (Metrics::new(), Clock::system());
         let service = tower::service_fn(|_: Request<Body>| async {
             Err::<Response<Body>, BoxError>("there is no API server".into())
@@ -394,7 +395,7 @@ mod tests {
         let client = kube::Client::new(service, "default");
         let wanted = Selection::whole(0, Slots::NONE);
         let (commands, commanded) = channel(1);
-        let shares = Shares {
+        let shares = ReplicaShare {
             notices: channel(1).1,
             commands,
             selections: [wanted; 3].map(|wanted| watch::channel(wanted).0),
@@ -455,7 +456,7 @@ mod tests {
     async fn a_list_of_units_is_completed_though_other_slots_are_granted() {
         let (mut shares, mut commanded) = shares();
         let (selection, asked) = watch::channel(Selection::whole(0, Slots::NONE));
-        shares.units = Some(Units { selection, listing: 0, listed: 0, relist: true });
+        shares.units = Some(UnitListing { selection, listing: 0, listed: 0, relist: true });
         let now = Clock::system().now();
         let synced = Event::Queue(QueueEvent::Unit(Change::Synced));
         let [one, two] = [Slot(1), Slot(2)].map(|slot| [slot].into_iter().collect::<Slots>());

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 /// grant they are listed again: a release of the earlier owner may be newer than the last event of the watch.
 /// A LIST that is under way is completed first. Otherwise slots that come one after another would keep the
 /// first of them waiting.
-pub struct Units {
+pub struct UnitListing {
     /// The grant of the LIST that was asked for last.
     pub selection: watch::Sender<Selection>,
     /// The grant of the LIST that began last.
@@ -18,7 +18,7 @@ pub struct Units {
     pub relist: bool,
 }
 
-impl Units {
+impl UnitListing {
     /// They are to be listed for this grant.
     pub fn list(&self, grant: u64) {
         let asked = self.selection.borrow().grant;

@@ -21,32 +21,32 @@ pub const MOST: usize = 1_000;
 const ALWAYS: [&str; 3] = [FOREGROUND_DELETION, QUEUE_NAME_LABEL, SLOT_LABEL];
 
 /// An element of a list.
-pub trait Entry: PartialEq {
+pub trait BoundedEntry: PartialEq {
     /// Whether it decides something.
     fn is_kept_always(&self) -> bool;
 }
 
-impl Entry for String {
+impl BoundedEntry for String {
     fn is_kept_always(&self) -> bool {
         ALWAYS.contains(&self.as_str())
     }
 }
 
-impl Entry for OwnerReference {
+impl BoundedEntry for OwnerReference {
     fn is_kept_always(&self) -> bool {
         false
     }
 }
 
-struct List<T>(Vec<T>);
+struct BoundedList<T>(Vec<T>);
 
 struct Map(BTreeMap<String, String>);
 
 /// The first [`MOST`] elements of a list, and those that decide something.
-pub fn list<'de, D: Deserializer<'de>, T: Entry + Deserialize<'de>>(
+pub fn list<'de, D: Deserializer<'de>, T: BoundedEntry + Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<Vec<T>>, D::Error> {
-    Ok(Option::<List<T>>::deserialize(deserializer)?.map(|list| list.0))
+    Ok(Option::<BoundedList<T>>::deserialize(deserializer)?.map(|list| list.0))
 }
 
 /// The first [`MOST`] entries of a map, and those that decide something.
@@ -54,17 +54,17 @@ pub fn map<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<BTreeMap
     Ok(Option::<Map>::deserialize(deserializer)?.map(|map| map.0))
 }
 
-impl<'de, T: Entry + Deserialize<'de>> Deserialize<'de> for List<T> {
+impl<'de, T: BoundedEntry + Deserialize<'de>> Deserialize<'de> for BoundedList<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Elements<T>(PhantomData<T>);
-        impl<'de, T: Entry + Deserialize<'de>> Visitor<'de> for Elements<T> {
-            type Value = List<T>;
+        impl<'de, T: BoundedEntry + Deserialize<'de>> Visitor<'de> for Elements<T> {
+            type Value = BoundedList<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a list")
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<List<T>, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<BoundedList<T>, A::Error> {
                 let mut kept: Vec<T> = Vec::new();
                 while let Some(element) = elements.next_element::<T>()? {
                     // A list may repeat a name.
@@ -73,7 +73,7 @@ impl<'de, T: Entry + Deserialize<'de>> Deserialize<'de> for List<T> {
                         kept.push(element);
                     }
                 }
-                Ok(List(kept))
+                Ok(BoundedList(kept))
             }
         }
         deserializer.deserialize_seq(Elements(PhantomData))
@@ -82,8 +82,8 @@ impl<'de, T: Entry + Deserialize<'de>> Deserialize<'de> for List<T> {
 
 impl<'de> Deserialize<'de> for Map {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Entries;
-        impl<'de> Visitor<'de> for Entries {
+        struct MapVisitor;
+        impl<'de> Visitor<'de> for MapVisitor {
             type Value = Map;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -102,7 +102,7 @@ impl<'de> Deserialize<'de> for Map {
                 Ok(Map(kept))
             }
         }
-        deserializer.deserialize_map(Entries)
+        deserializer.deserialize_map(MapVisitor)
     }
 }
 

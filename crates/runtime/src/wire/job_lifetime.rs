@@ -34,11 +34,11 @@ struct Job {
 #[derive(Default, Deserialize)]
 struct Annotated {
     #[serde(default)]
-    annotations: Option<Annotations>,
+    annotations: Option<LifetimeAnnotations>,
 }
 
 #[derive(Default, Deserialize)]
-struct Annotations {
+struct LifetimeAnnotations {
     #[serde(rename = "frameworkcontroller.microsoft.com/activeDeadlineSeconds")]
     deadline: Option<String>,
     #[serde(rename = "frameworkcontroller.microsoft.com/ttlSecondsAfterFinished")]

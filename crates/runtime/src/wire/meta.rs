@@ -22,7 +22,7 @@ pub struct Meta {
     #[serde(deserialize_with = "whole_seconds")]
     pub deletion_timestamp: Option<Time>,
     pub deletion_grace_period_seconds: Option<i64>,
-    pub labels: Option<Labels>,
+    pub labels: Option<SlotLabel>,
     pub owner_references: Option<Vec<Owner>>,
 }
 
@@ -57,7 +57,7 @@ fn beginning<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Er
 
 /// The slot label, if it is among the labels; the other labels are not kept.
 #[derive(Debug, Default)]
-pub struct Labels {
+pub struct SlotLabel {
     slot: Option<SlotValue>,
 }
 
@@ -109,18 +109,18 @@ pub fn describe_holder(body: &[u8], kind: &str) -> Result<String, serde_json::Er
     })
 }
 
-impl<'de> Deserialize<'de> for Labels {
+impl<'de> Deserialize<'de> for SlotLabel {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Keys;
         impl<'de> Visitor<'de> for Keys {
-            type Value = Labels;
+            type Value = SlotLabel;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("labels")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Labels, A::Error> {
-                let mut labels = Labels::default();
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<SlotLabel, A::Error> {
+                let mut labels = SlotLabel::default();
                 while let Some(key) = map.next_key::<Key>()? {
                     if key.is_slot {
                         labels.slot = Some(match map.next_value()? {

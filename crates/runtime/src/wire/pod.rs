@@ -42,8 +42,8 @@ struct StatusWire {
     host_ip: Option<String>,
     reason: Option<String>,
     message: Option<String>,
-    init_container_statuses: Option<Vec<ContainerWire>>,
-    container_statuses: Option<Vec<ContainerWire>>,
+    init_container_statuses: Option<Vec<ContainerStatusWire>>,
+    container_statuses: Option<Vec<ContainerStatusWire>>,
 }
 
 /// The additional fields that are read of a Pod that failed without a reason.
@@ -56,12 +56,12 @@ struct DisruptedWire {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct ConditionsWire {
-    conditions: Vec<ConditionWire>,
+    conditions: Vec<PodConditionWire>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct ConditionWire {
+struct PodConditionWire {
     r#type: String,
     status: String,
     reason: Option<String>,
@@ -70,7 +70,7 @@ struct ConditionWire {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct ContainerWire {
+struct ContainerStatusWire {
     name: String,
     state: Option<StateWire>,
 }
@@ -200,8 +200,9 @@ impl StatusWire {
             return;
         }
         let read: DisruptedWire = serde_json::from_str(json.get()).unwrap_or_default();
-        let disrupted =
-            |condition: &ConditionWire| condition.r#type == "DisruptionTarget" && condition.status == "True";
+        let disrupted = |condition: &PodConditionWire| {
+            condition.r#type == "DisruptionTarget" && condition.status == "True"
+        };
         if let Some(condition) = read.status.conditions.into_iter().find(disrupted) {
             self.reason = condition.reason;
             if is_empty(&self.message) {
@@ -230,7 +231,7 @@ fn end(phase: PodPhase, pod_name: &str, status: StatusWire) -> Option<Box<Termin
     }))
 }
 
-fn container_end(container: ContainerWire) -> ContainerEnd {
+fn container_end(container: ContainerStatusWire) -> ContainerEnd {
     let terminated = container.state.and_then(|state| state.terminated);
     ContainerEnd {
         name: container.name,

@@ -12,17 +12,17 @@ use super::resource::{Read, Resource, Wire};
 use super::typed::{Metadata, PodSpecWire};
 
 #[derive(Deserialize)]
-struct PodWire {
+struct PodUseWire {
     metadata: Metadata,
     #[serde(default)]
     spec: Option<PodSpecWire>,
     #[serde(default)]
-    status: Option<StatusWire>,
+    status: Option<PodUseStatusWire>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct StatusWire {
+struct PodUseStatusWire {
     phase: Option<String>,
 }
 
@@ -30,13 +30,13 @@ impl Wire for PodUse {
     const RESOURCE: Resource = Resource::new("", "v1", "Pod", "pods").selected_by(QUEUE_NAME_LABEL);
 
     fn read(json: &RawValue) -> Result<Read<Self>, serde_json::Error> {
-        let pod: PodWire = serde_json::from_str(json.get())?;
+        let pod: PodUseWire = serde_json::from_str(json.get())?;
         Ok(Read::of(pod.metadata.resource_version.clone(), pod_of(pod)))
     }
 }
 
-fn pod_of(pod: PodWire) -> PodUse {
-    let PodWire { metadata, spec, status } = pod;
+fn pod_of(pod: PodUseWire) -> PodUse {
+    let PodUseWire { metadata, spec, status } = pod;
     let (key, resource_version) = metadata.identity();
     let phase = status.as_ref().and_then(|status| status.phase.as_deref());
     let ended = matches!(phase, Some("Succeeded" | "Failed"));

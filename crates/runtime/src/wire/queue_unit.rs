@@ -21,12 +21,12 @@ struct UnitWire {
     metadata: Metadata,
     spec: QueueUnitSpec,
     #[serde(default)]
-    status: Option<StatusWire>,
+    status: Option<UnitStatusWire>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct StatusWire {
+struct UnitStatusWire {
     phase: Option<Phase>,
     message: Option<String>,
     conditions: Option<Vec<ConditionWire>>,
@@ -86,7 +86,7 @@ fn held(text: &str) -> Option<ResourceRequests> {
     ResourceRequests::from_list(&list).ok()
 }
 
-fn standing(status: StatusWire) -> UnitStatus {
+fn standing(status: UnitStatusWire) -> UnitStatus {
     let conditions = status.conditions.unwrap_or_default();
     let is = |kind: &'static str| move |condition: &&ConditionWire| condition.type_ == kind;
     let reason = |condition: &ConditionWire| Reason::parse(condition.reason.as_deref().unwrap_or_default());

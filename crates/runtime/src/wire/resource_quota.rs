@@ -19,14 +19,14 @@ type List = BTreeMap<String, Quantity>;
 struct QuotaWire {
     metadata: Metadata,
     #[serde(default)]
-    spec: Option<SpecWire>,
+    spec: Option<QuotaSpecWire>,
     #[serde(default)]
-    status: Option<StatusWire>,
+    status: Option<QuotaStatusWire>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct SpecWire {
+struct QuotaSpecWire {
     hard: Option<List>,
     scopes: Option<Vec<IgnoredAny>>,
     scope_selector: Option<IgnoredAny>,
@@ -34,7 +34,7 @@ struct SpecWire {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct StatusWire {
+struct QuotaStatusWire {
     hard: Option<List>,
     used: Option<List>,
 }
@@ -57,13 +57,13 @@ fn quota_of(quota: QuotaWire) -> QuotaObject {
     let status = quota.status.unwrap_or_default();
     let counted = status.hard.is_some();
     let limits = (!scoped).then(|| match status {
-        StatusWire { hard: Some(hard), used } => QuotaFacts {
+        QuotaStatusWire { hard: Some(hard), used } => QuotaFacts {
             hard: amounts(&hard),
             used: amounts(&used.unwrap_or_default()),
             ..Default::default()
         },
         // A quota that was just made counts as used up until its use is counted.
-        StatusWire { hard: None, .. } => {
+        QuotaStatusWire { hard: None, .. } => {
             let hard = amounts(&spec.hard.unwrap_or_default());
             QuotaFacts { used: hard.clone(), hard, ..Default::default() }
         }

@@ -36,14 +36,14 @@ pub struct Metadata {
     pub finalizers: Finalizers,
     #[serde(rename = "ownerReferences", deserialize_with = "controller")]
     controller: Option<Owner>,
-    labels: Option<Labels>,
+    labels: Option<QueueLabels>,
     annotations: Option<Annotations>,
 }
 
 /// The labels that are read; the others are not kept.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct Labels {
+struct QueueLabels {
     #[serde(rename = "frameworkcontroller.microsoft.com/queue-name")]
     queue_name: Option<String>,
     #[serde(rename = "frameworkcontroller.microsoft.com/queue-consumer")]

@@ -58,7 +58,7 @@ pub struct Write<'h> {
 
 /// Counts of a history, so that a test can require enough of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct OwnerCounts {
     /// Writes of replicas for Frameworks whose owner was looked up.
     pub writes: usize,
     /// Of these, those that landed after their sender had lost the slot.
@@ -72,10 +72,10 @@ pub struct Counts {
 ///
 /// # Errors
 /// When a replica wrote for a slot that was not its own.
-pub fn check(history: &History) -> Result<Counts, Violation> {
+pub fn check(history: &History) -> Result<OwnerCounts, Violation> {
     let tenures = tenures(history)?;
     let moves = tenures.values().map(|of_slot| of_slot.len() - 1).sum();
-    let mut counts = Counts { moves, ..Counts::default() };
+    let mut counts = OwnerCounts { moves, ..OwnerCounts::default() };
     for write in writes(history) {
         let of_slot = tenures.get(&write.slot).map_or(&[][..], Vec::as_slice);
         counts.writes += 1;
@@ -207,7 +207,7 @@ mod tests {
         )
     }
 
-    fn checked(changes: Vec<Arc<Change>>) -> Result<Counts, &'static str> {
+    fn checked(changes: Vec<Arc<Change>>) -> Result<OwnerCounts, &'static str> {
         check(&History { changes, exchanges: Vec::new() }).map_err(|violation| violation.promise)
     }
 
@@ -215,7 +215,7 @@ mod tests {
     fn a_write_belongs_to_the_owner_of_its_version() {
         let handed_over =
             vec![map(1, "l/a", 1, false), write(2, "a"), map(3, "m/b-1", 2, false), write(4, "b")];
-        assert_eq!(checked(handed_over.clone()), Ok(Counts { writes: 2, late: 0, moves: 1 }));
+        assert_eq!(checked(handed_over.clone()), Ok(OwnerCounts { writes: 2, late: 0, moves: 1 }));
         let mut late = handed_over;
         late.push(write(5, "a"));
         assert_eq!(checked(late), Err(LATE));
@@ -230,10 +230,10 @@ mod tests {
     #[test]
     fn requests_on_their_way_at_a_seizure_may_land() {
         let seized = vec![map(1, "l/a", 1, false), map(2, "m/b", 2, true), write(3, "a"), write(4, "b")];
-        assert_eq!(checked(seized.clone()), Ok(Counts { writes: 2, late: 1, moves: 1 }));
+        assert_eq!(checked(seized.clone()), Ok(OwnerCounts { writes: 2, late: 1, moves: 1 }));
         let mut settled = seized;
         settled.insert(2, map(2, "m/b", 2, false));
-        assert_eq!(checked(settled), Ok(Counts { writes: 2, late: 1, moves: 1 }), "the mark was there");
+        assert_eq!(checked(settled), Ok(OwnerCounts { writes: 2, late: 1, moves: 1 }), "the mark was there");
     }
 
     #[test]
@@ -248,7 +248,7 @@ mod tests {
         let config_map = change(2, "a", Verb::Create, "configmaps", config_map);
         let row = map(1, "l/a", 1, false);
         let late = vec![row, config_map.clone(), map(3, "m/b", 2, false), delete(4)];
-        assert_eq!(checked(late), Ok(Counts { writes: 2, late: 1, moves: 1 }));
+        assert_eq!(checked(late), Ok(OwnerCounts { writes: 2, late: 1, moves: 1 }));
         let create = change(2, "b", Verb::Create, "configmaps", config_map.object().clone());
         let early = vec![map(1, "m/b", 1, false), create, delete(3), map(4, "l/a", 2, false)];
         assert_eq!(checked(early), Err(EARLY));

@@ -32,7 +32,7 @@ pub struct Blind(pub Duration);
 
 /// Counts of queue events in a history, so that a test can require enough of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct QueueCounts {
     /// Units that were released.
     pub releases: usize,
     /// Changes of the priority of a unit that waited.
@@ -89,8 +89,8 @@ pub fn at_quiescence(history: &History) -> Result<(), Violation> {
 
 /// Counts the queue events of a history.
 #[must_use]
-pub fn count(history: &History) -> Counts {
-    let mut counts = Counts::default();
+pub fn count(history: &History) -> QueueCounts {
+    let mut counts = QueueCounts::default();
     for change in history.of("queueunits") {
         let (Some(old), Some(new)) = (&change.old, &change.new) else { continue };
         counts.releases += usize::from(phase(old) != "Dequeued" && phase(new) == "Dequeued");

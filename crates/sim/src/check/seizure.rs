@@ -18,7 +18,7 @@ const MARKED: &str = "a slot that was seized is unsettled";
 
 /// Counts of a history, so that a test can require enough of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct SeizureCounts {
     /// Slots that their owner gave away itself.
     pub given: usize,
     /// Slots that were seized.
@@ -32,11 +32,11 @@ pub struct Counts {
 ///
 /// # Errors
 /// When a slot was seized from a life that held its Lease, or as settled.
-pub fn check(history: &History) -> Result<Counts, Violation> {
+pub fn check(history: &History) -> Result<SeizureCounts, Violation> {
     let holders = holders(history);
     let maps = history.of("configmaps").filter(|change| change.name == MAP);
     let maps: BTreeMap<u64, &Change> = maps.map(|change| (change.rv, &**change)).collect();
-    let mut counts = Counts::default();
+    let mut counts = SeizureCounts::default();
     for (slot, of_slot) in tenures(history)? {
         for pair in of_slot.windows(2) {
             let [before, next] = pair else { continue };
@@ -155,11 +155,11 @@ mod tests {
         change(rv, "b-member", "leases", Some(json!({ "metadata": { "name": "l" } })), None)
     }
 
-    fn checked(changes: Vec<Arc<Change>>) -> Result<Counts, &'static str> {
+    fn checked(changes: Vec<Arc<Change>>) -> Result<SeizureCounts, &'static str> {
         check(&History { changes, exchanges: Vec::new() }).map_err(|violation| violation.promise)
     }
 
-    const SEIZED: Counts = Counts { given: 0, seized: 1, unknown: 0 };
+    const SEIZED: SeizureCounts = SeizureCounts { given: 0, seized: 1, unknown: 0 };
 
     #[test]
     fn a_slot_is_seized_once_its_owners_lease_shows_another_holder_or_none() {
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn an_owner_gives_its_slot_away_while_it_holds_its_lease() {
         let history = vec![lease(1, Some("l/a")), owned(2), moved(4, "a-member", false)];
-        assert_eq!(checked(history), Ok(Counts { given: 1, ..Counts::default() }));
+        assert_eq!(checked(history), Ok(SeizureCounts { given: 1, ..SeizureCounts::default() }));
     }
 
     #[test]
@@ -208,11 +208,11 @@ mod tests {
         let held = || vec![lease(1, Some("l/a")), owned(2)];
         for author in ["cluster", "user"] {
             let history = [held(), vec![moved(4, author, true)]].concat();
-            assert_eq!(checked(history), Ok(Counts { unknown: 1, ..Counts::default() }));
+            assert_eq!(checked(history), Ok(SeizureCounts { unknown: 1, ..SeizureCounts::default() }));
         }
         let gone = change(3, "user", "configmaps", Some(rows("l/a", 1, false)), None);
         let again = change(4, "b-member", "configmaps", None, Some(rows("m/b", 2, true)));
-        assert_eq!(checked([held(), vec![gone, again]].concat()), Ok(Counts::default()));
+        assert_eq!(checked([held(), vec![gone, again]].concat()), Ok(SeizureCounts::default()));
     }
 
     /// A write of the map, as the audit log of a real cluster has it.
@@ -250,8 +250,8 @@ mod tests {
         let judged = |requests: &[Record]| {
             check(&recorded::history(events.clone(), requests)).map_err(|violation| violation.promise)
         };
-        assert_eq!(judged(&[logged("a", 4)]), Ok(Counts { given: 1, ..Counts::default() }));
+        assert_eq!(judged(&[logged("a", 4)]), Ok(SeizureCounts { given: 1, ..SeizureCounts::default() }));
         assert_eq!(judged(&[logged("b", 4)]), Err(TAKEN));
-        assert_eq!(judged(&[]), Ok(Counts { unknown: 1, ..Counts::default() }));
+        assert_eq!(judged(&[]), Ok(SeizureCounts { unknown: 1, ..SeizureCounts::default() }));
     }
 }

@@ -19,13 +19,13 @@ use crate::object::{Meta, Object};
 pub(crate) struct Collector {
     rng: Rng,
     delay: RangeInclusive<Duration>,
-    nodes: BTreeMap<String, Node>,
+    nodes: BTreeMap<String, OwnerNode>,
     dependents: BTreeMap<String, BTreeMap<String, bool>>,
     pub(super) actor: Arc<str>,
 }
 
 #[derive(Debug)]
-struct Node {
+struct OwnerNode {
     owners: Vec<String>,
 }
 
@@ -70,7 +70,7 @@ impl Collector {
             self.dependents.entry(owner_uid.to_owned()).or_default().insert(uid.to_owned(), blocks);
             owners.push(owner_uid.to_owned());
         }
-        self.nodes.insert(uid.to_owned(), Node { owners });
+        self.nodes.insert(uid.to_owned(), OwnerNode { owners });
     }
 
     /// UIDs of the dependents of an object, and whether each blocks its deletion.

@@ -23,7 +23,7 @@ pub enum Purpose {
 
 /// A request on its way.
 #[derive(Debug)]
-pub struct Sent {
+pub struct JobRequest {
     /// The job.
     pub job: ConsumerKey,
     /// Its UID.

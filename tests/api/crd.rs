@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::cluster::install;
-use crate::space::{self, Space, framework, role};
+use crate::namespace::{self, TestNamespace, framework, role};
 
 #[derive(Deserialize)]
 struct Invalid {
@@ -19,32 +19,34 @@ struct Invalid {
 
 #[test]
 fn an_invalid_framework_is_refused_with_a_message_that_names_the_field() {
-    let space = Space::new("invalid");
-    space.create(&framework("healthy", &[role("worker", 1)])).expect("what each case breaks in one place");
+    let namespace = TestNamespace::new("invalid");
+    namespace
+        .create(&framework("healthy", &[role("worker", 1)]))
+        .expect("what each case breaks in one place");
     let cases: Vec<Invalid> =
         serde_saphyr::from_str(include_str!("../data/invalid_frameworks.yaml")).unwrap();
     assert!(cases.len() >= 40, "{} cases", cases.len());
     for Invalid { claim, says, framework } in cases {
-        let refusal = space.create(&framework).expect_err(&claim);
+        let refusal = namespace.create(&framework).expect_err(&claim);
         for words in says {
             assert!(refusal.contains(&words), "{claim}: {words:?} is missing in\n{refusal}");
         }
     }
-    assert_eq!(space.names(), ["healthy"]);
+    assert_eq!(namespace.names(), ["healthy"]);
 }
 
 #[test]
 fn more_than_100_task_roles_are_refused() {
-    let space = Space::new("roles");
+    let namespace = TestNamespace::new("roles");
     let roles: Vec<Value> = (0..101).map(|index| role(&format!("role{index}"), 1)).collect();
-    let refusal = space.create(&framework("job", &roles)).unwrap_err();
+    let refusal = namespace.create(&framework("job", &roles)).unwrap_err();
     assert!(refusal.contains("spec.taskRoles: Too many: 101: must have at most 100 items"), "{refusal}");
-    space.create(&framework("job", &roles[..100])).unwrap();
+    namespace.create(&framework("job", &roles[..100])).unwrap();
 }
 
 #[test]
 fn fields_left_out_get_their_defaults() {
-    let space = Space::new("defaults");
+    let namespace = TestNamespace::new("defaults");
     let retry = json!({"fancyRetryPolicy": false, "maxRetryCount": 0});
     let expected = json!({
         "executionType": "Start",
@@ -56,20 +58,20 @@ fn fields_left_out_get_their_defaults() {
             "task": {"retryPolicy": retry, "pod": {"spec": {"containers": [{"name": "main"}]}}},
         }],
     });
-    assert_eq!(space.create(&framework("bare", &[role("worker", 1)])).unwrap()["spec"], expected);
+    assert_eq!(namespace.create(&framework("bare", &[role("worker", 1)])).unwrap()["spec"], expected);
 
     let mut nulls = framework("nulls", &[role("worker", 1)]);
     nulls["spec"]["executionType"] = Value::Null;
     nulls["spec"]["retryPolicy"] = Value::Null;
     nulls["spec"]["taskRoles"][0]["frameworkAttemptCompletionPolicy"] = Value::Null;
     nulls["spec"]["taskRoles"][0]["task"]["retryPolicy"] = Value::Null;
-    assert_eq!(space.create(&nulls).unwrap()["spec"], expected, "null is as good as left out");
+    assert_eq!(namespace.create(&nulls).unwrap()["spec"], expected, "null is as good as left out");
 
     let mut partial = framework("partial", &[role("worker", 1)]);
     partial["spec"]["retryPolicy"] = json!({"maxRetryCount": -2});
     let policy = json!({"minFailedTaskCount": 2});
     partial["spec"]["taskRoles"][0]["frameworkAttemptCompletionPolicy"] = policy;
-    let stored = &space.create(&partial).unwrap()["spec"];
+    let stored = &namespace.create(&partial).unwrap()["spec"];
     assert_eq!(stored["retryPolicy"], json!({"fancyRetryPolicy": false, "maxRetryCount": -2}));
     assert_eq!(
         stored["taskRoles"][0]["frameworkAttemptCompletionPolicy"],
@@ -79,13 +81,13 @@ fn fields_left_out_get_their_defaults() {
 
 #[test]
 fn fields_given_are_stored_as_given() {
-    let space = Space::new("given");
+    let namespace = TestNamespace::new("given");
     for (file, text) in [
         ("full", include_str!("../data/full_framework.yaml")),
         ("reference", include_str!("../data/reference_framework.yaml")),
     ] {
         let given: Value = serde_saphyr::from_str(text).unwrap();
-        let stored = space.create(&given).unwrap_or_else(|refusal| panic!("{file}: {refusal}"));
+        let stored = namespace.create(&given).unwrap_or_else(|refusal| panic!("{file}: {refusal}"));
         assert_eq!(stored["spec"], given["spec"], "{file}");
         assert_eq!(stored.get("status"), None, "{file}: status is the controller's to write");
         serde_json::from_value::<framework_api::Framework>(stored).expect("our own types read it");
@@ -94,15 +96,15 @@ fn fields_given_are_stored_as_given() {
 
 #[test]
 fn a_generated_name_is_accepted() {
-    let space = Space::new("generated");
+    let namespace = TestNamespace::new("generated");
     let mut generated = framework("", &[role("worker", 1)]);
     generated["metadata"] = json!({"generateName": "job"});
-    assert!(space.create(&generated).unwrap()["metadata"]["name"].as_str().unwrap().starts_with("job"));
+    assert!(namespace.create(&generated).unwrap()["metadata"]["name"].as_str().unwrap().starts_with("job"));
 }
 
 #[test]
 fn execution_type_goes_forward_only() {
-    let space = Space::new("execution");
+    let namespace = TestNamespace::new("execution");
     let all = ["Create", "Start", "Stop"];
     let forward = [("Create", "Start"), ("Create", "Stop"), ("Start", "Stop")];
     for from in all {
@@ -110,9 +112,9 @@ fn execution_type_goes_forward_only() {
             let name = format!("{from}{to}").to_lowercase();
             let mut object = framework(&name, &[role("worker", 1)]);
             object["spec"]["executionType"] = from.into();
-            space.create(&object).unwrap();
+            namespace.create(&object).unwrap();
             let patch = json!([{"op": "replace", "path": "/spec/executionType", "value": to}]);
-            let changed = space.patch(&name, &patch);
+            let changed = namespace.patch(&name, &patch);
             if from == to || forward.contains(&(from, to)) {
                 assert_eq!(changed.unwrap()["spec"]["executionType"], to, "{from} to {to}");
             } else {
@@ -128,15 +130,15 @@ fn execution_type_goes_forward_only() {
 /// The patches of the manual, as it writes them.
 #[test]
 fn everything_else_may_be_changed_by_a_json_patch() {
-    let space = Space::new("patches");
-    space.create(&framework("job", &[role("ps", 1), role("worker", 2)])).unwrap();
+    let namespace = TestNamespace::new("patches");
+    namespace.create(&framework("job", &[role("ps", 1), role("worker", 2)])).unwrap();
     let add = json!([{"op": "add", "path": "/spec/taskRoles/-", "value": role("evaluator", 1)}]);
-    space.patch("job", &add).unwrap();
+    namespace.patch("job", &add).unwrap();
     let delete = json!([
         {"op": "test", "path": "/spec/taskRoles/0/name", "value": "ps"},
         {"op": "remove", "path": "/spec/taskRoles/0"},
     ]);
-    space.patch("job", &delete).unwrap();
+    namespace.patch("job", &delete).unwrap();
     let policy = "/spec/taskRoles/0/frameworkAttemptCompletionPolicy";
     let rescale = json!([
         {"op": "test", "path": "/spec/taskRoles/0/name", "value": "worker"},
@@ -146,20 +148,20 @@ fn everything_else_may_be_changed_by_a_json_patch() {
         {"op": "replace", "path": "/spec/taskRoles/0/task/pod/spec/containers/0/name", "value": "other"},
         {"op": "replace", "path": "/spec/retryPolicy/maxRetryCount", "value": -2},
     ]);
-    let spec = &space.patch("job", &rescale).unwrap()["spec"];
+    let spec = &namespace.patch("job", &rescale).unwrap()["spec"];
     assert_eq!(spec["taskRoles"][0]["taskNumber"], 5);
     assert_eq!(spec["taskRoles"][1]["name"], "evaluator");
     let stale = json!([{"op": "test", "path": "/spec/taskRoles/0/name", "value": "ps"}]);
-    assert!(space.patch("job", &stale).is_err(), "a stale index is noticed");
+    assert!(namespace.patch("job", &stale).is_err(), "a stale index is noticed");
 }
 
 #[test]
 fn two_appliers_own_a_task_role_each() {
-    let space = Space::new("appliers");
+    let namespace = TestNamespace::new("appliers");
     let apply = |manager: &str, role: Value| {
         let manager = format!("--field-manager={manager}");
         let arguments = ["apply", "--server-side", &manager, "-o=json", "-f=-"];
-        space.object(&arguments, &framework("job", &[role])).unwrap()
+        namespace.object(&arguments, &framework("job", &[role])).unwrap()
     };
     apply("one", role("ps", 1));
     apply("two", role("worker", 2));
@@ -175,9 +177,9 @@ fn two_appliers_own_a_task_role_each() {
 
 #[test]
 fn kubectl_shows_state_attempt_tasks_reason_result_and_age() {
-    let space = Space::new("columns");
-    space.create(&framework("job", &[role("worker", 20)])).unwrap();
-    let mut status = serde_json::to_value(space::status("job")).unwrap();
+    let namespace = TestNamespace::new("columns");
+    namespace.create(&framework("job", &[role("worker", 20)])).unwrap();
+    let mut status = serde_json::to_value(namespace::status("job")).unwrap();
     status["tasks"] = json!("3/20");
     status["taskCounts"] =
         json!({"total": 20, "pending": 16, "running": 2, "succeeded": 1, "failed": 1, "addressed": 4});
@@ -185,9 +187,9 @@ fn kubectl_shows_state_attempt_tasks_reason_result_and_age() {
         "type": "Running", "status": "False", "reason": "NameConflict", "message": "a Pod has its name",
         "lastTransitionTime": "2026-01-02T03:04:05Z",
     }]);
-    space.put_status("job", &status).unwrap();
+    namespace.put_status("job", &status).unwrap();
     let cells = |arguments: &[&str]| -> Vec<Vec<String>> {
-        let text = space.text(arguments);
+        let text = namespace.text(arguments);
         text.lines().map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
     };
     let table = cells(&["get", "fw"]);
@@ -198,54 +200,54 @@ fn kubectl_shows_state_attempt_tasks_reason_result_and_age() {
         "code": 0, "phrase": "Succeeded", "type": {"name": "Succeeded", "attributes": []}, "diagnostics": "",
     });
     status["attemptStatus"]["completionStatus"] = end;
-    space.put_status("job", &status).unwrap();
-    space.text(&["label", "fw", "job", "frameworkcontroller.microsoft.com/queue-name=night"]);
+    namespace.put_status("job", &status).unwrap();
+    namespace.text(&["label", "fw", "job", "frameworkcontroller.microsoft.com/queue-name=night"]);
     let wide = cells(&["get", "fw", "-o=wide"]);
     assert_eq!(wide[0][5..], ["RESULT", "RUNNING", "SUCCEEDED", "FAILED", "QUEUE", "ADDRESSED", "AGE"]);
     assert_eq!(wide[1][5..11], ["Succeeded", "2", "1", "1", "night", "4"]);
-    let all = space.text(&["get", "all", "-o=name"]);
+    let all = namespace.text(&["get", "all", "-o=name"]);
     assert!(all.contains("framework.frameworkcontroller.microsoft.com/job"), "{all}");
 }
 
 #[test]
 fn a_status_is_stored_as_the_controller_writes_it() {
-    let space = Space::new("status");
-    space.create(&framework("job", &[role("worker", 1)])).unwrap();
-    let first = serde_json::to_value(space::status("job")).unwrap();
+    let namespace = TestNamespace::new("status");
+    namespace.create(&framework("job", &[role("worker", 1)])).unwrap();
+    let first = serde_json::to_value(namespace::status("job")).unwrap();
     assert_eq!(first["attemptStatus"]["taskRoleStatuses"], Value::Null, "a null that must survive");
-    assert_eq!(space.put_status("job", &first).unwrap()["status"], first);
+    assert_eq!(namespace.put_status("job", &first).unwrap()["status"], first);
 
     let last: Value = serde_saphyr::from_str(include_str!("../data/completed_status.yaml")).unwrap();
-    assert_eq!(space.put_status("job", &last).unwrap()["status"], last);
+    assert_eq!(namespace.put_status("job", &last).unwrap()["status"], last);
     let mut null = last.clone();
     null["attemptStatus"]["completionStatus"]["type"]["attributes"] = Value::Null;
-    space.put_status("job", &null).expect("null attributes, as Go writes none");
+    namespace.put_status("job", &null).expect("null attributes, as Go writes none");
 
     let mut wrong = last;
     wrong["state"] = "Resting".into();
-    let refusal = space.put_status("job", &wrong).unwrap_err();
+    let refusal = namespace.put_status("job", &wrong).unwrap_err();
     // Kubernetes 1.30 leaves `status.` out.
     assert!(refusal.contains("state: Unsupported value: \"Resting\""), "{refusal}");
 }
 
 #[test]
 fn ten_thousand_tasks_in_a_hundred_task_roles_are_accepted() {
-    let space = Space::new("large");
+    let namespace = TestNamespace::new("large");
     let roles: Vec<Value> = (0..100).map(|index| role(&format!("role{index}"), 100)).collect();
-    space.create(&framework("job", &roles)).unwrap();
+    namespace.create(&framework("job", &roles)).unwrap();
     let tasks: Vec<Value> =
         (0..100).map(|index| json!({"index": index, "state": "AttemptRunning"})).collect();
     let statuses = |name: &Value| json!({"name": name, "taskStatuses": tasks});
-    let mut status = serde_json::to_value(space::status("job")).unwrap();
+    let mut status = serde_json::to_value(namespace::status("job")).unwrap();
     status["attemptStatus"]["taskRoleStatuses"] = roles.iter().map(|role| statuses(&role["name"])).collect();
-    space.put_status("job", &status).expect("a status of 10,000 Tasks");
+    namespace.put_status("job", &status).expect("a status of 10,000 Tasks");
     status["attemptStatus"]["taskRoleStatuses"] = Value::Null;
     status["attemptStatus"]["taskRoleStatusesCompressed"] = "A".repeat(1_000_000).into();
-    space.put_status("job", &status).expect("a compressed status of 1 MB");
+    namespace.put_status("job", &status).expect("a compressed status of 1 MB");
     let one = json!([{"op": "replace", "path": "/spec/taskRoles/7/taskNumber", "value": 99}]);
-    space.patch("job", &one).expect("a scale-down");
+    namespace.patch("job", &one).expect("a scale-down");
     let two = json!([{"op": "replace", "path": "/spec/taskRoles/7/taskNumber", "value": 101}]);
-    let refusal = space.patch("job", &two).unwrap_err();
+    let refusal = namespace.patch("job", &two).unwrap_err();
     assert!(refusal.contains("at most 10000 Tasks in all"), "{refusal}");
 }
 
@@ -258,35 +260,37 @@ fn a_framework_stored_before_the_rules_still_takes_writes() {
     let today = framework_api::crd::manifest().replace(framework_api::name::GROUP, GROUP);
     let mut before: Value = serde_saphyr::from_str(&today).unwrap();
     drop_rules(&mut before);
-    let space = Space::with_group("stored", GROUP);
+    let namespace = TestNamespace::with_group("stored", GROUP);
     install(&name, &before.to_string());
     let mut zero = framework("zero", &[role("worker", 1), role("ps", 1)]);
     zero["spec"]["taskRoles"][0]["frameworkAttemptCompletionPolicy"] =
         json!({"minFailedTaskCount": 0, "minSucceededTaskCount": 0});
-    space.create(&zero).unwrap();
-    space.create(&framework("huge", &[role("worker", 6_000), role("ps", 6_000)])).unwrap();
+    namespace.create(&zero).unwrap();
+    namespace.create(&framework("huge", &[role("worker", 6_000), role("ps", 6_000)])).unwrap();
 
     install(&name, &today);
     let fresh = framework("fresh", &[zero["spec"]["taskRoles"][0].clone()]);
     let deadline = Instant::now() + Duration::from_secs(60);
-    while space.object(&["create", "--dry-run=server", "-o=json", "-f=-"], &fresh).is_ok() {
+    while namespace.object(&["create", "--dry-run=server", "-o=json", "-f=-"], &fresh).is_ok() {
         assert!(Instant::now() < deadline, "the rules never came into force");
     }
-    let status = |name: &str| serde_json::to_value(space::status(name)).unwrap();
+    let status = |name: &str| serde_json::to_value(namespace::status(name)).unwrap();
     let replace = |path: &str, value: Value| json!([{"op": "replace", "path": path, "value": value}]);
 
-    space.put_status("zero", &status("zero")).expect("a status write beside a stored 0");
-    space.patch("zero", &replace("/spec/taskRoles/0/taskNumber", 2.into())).expect("an unrelated edit");
+    namespace.put_status("zero", &status("zero")).expect("a status write beside a stored 0");
+    namespace.patch("zero", &replace("/spec/taskRoles/0/taskNumber", 2.into())).expect("an unrelated edit");
     let policy = "/spec/taskRoles/0/frameworkAttemptCompletionPolicy/minFailedTaskCount";
-    space.patch("zero", &replace(policy, 1.into())).expect("the way out");
-    let refusal = space.patch("zero", &replace(policy, 0.into())).expect_err("no way back");
+    namespace.patch("zero", &replace(policy, 1.into())).expect("the way out");
+    let refusal = namespace.patch("zero", &replace(policy, 0.into())).expect_err("no way back");
     assert!(refusal.contains("minFailedTaskCount"), "{refusal}");
 
-    space.put_status("huge", &status("huge")).expect("a status write beside 12,000 stored Tasks");
-    space.patch("huge", &replace("/spec/retryPolicy/maxRetryCount", 1.into())).expect("an unrelated edit");
+    namespace.put_status("huge", &status("huge")).expect("a status write beside 12,000 stored Tasks");
+    namespace
+        .patch("huge", &replace("/spec/retryPolicy/maxRetryCount", 1.into()))
+        .expect("an unrelated edit");
     let tasks = "/spec/taskRoles/0/taskNumber";
-    space.patch("huge", &replace(tasks, 5_999.into())).expect("a step down, still above the limit");
-    let refusal = space.patch("huge", &replace(tasks, 6_000.into())).expect_err("a step up");
+    namespace.patch("huge", &replace(tasks, 5_999.into())).expect("a step down, still above the limit");
+    let refusal = namespace.patch("huge", &replace(tasks, 6_000.into())).expect_err("a step up");
     assert!(refusal.contains("at most 10000 Tasks in all"), "{refusal}");
 }
 

@@ -7,7 +7,7 @@ use framework_testcluster::{Output, shared};
 use serde_json::{Value, json};
 
 use crate::cluster::{self, install, installed};
-use crate::space::{self, Space, framework, role};
+use crate::namespace::{self, TestNamespace, framework, role};
 
 const TTL: &str = "ttlSecondsAfterFinished";
 const DEADLINE: &str = "activeDeadlineSeconds";
@@ -33,7 +33,7 @@ fn with(name: &str, fields: &[(&str, Value)]) -> Value {
 
 #[test]
 fn values_within_bounds_are_stored_as_given() {
-    let space = Space::new("lifetime-bounds");
+    let namespace = TestNamespace::new("lifetime-bounds");
     for (index, (field, value)) in [
         (TTL, json!(0)),
         (TTL, json!(59)),
@@ -45,19 +45,21 @@ fn values_within_bounds_are_stored_as_given() {
     .into_iter()
     .enumerate()
     {
-        let stored = space.create(&with(&format!("job{index}"), &[(field, value.clone())])).unwrap();
+        let stored = namespace.create(&with(&format!("job{index}"), &[(field, value.clone())])).unwrap();
         assert_eq!(stored["spec"][field], value);
         serde_json::from_value::<framework_api::Framework>(stored).expect("our own types read it");
     }
-    let stored = space.create(&with("unset", &[])).unwrap();
+    let stored = namespace.create(&with("unset", &[])).unwrap();
     assert_eq!((stored["spec"].get(TTL), stored["spec"].get(DEADLINE)), (None, None), "no default");
-    space.create(&with("both", &[(TTL, json!(60)), (DEADLINE, json!(60))])).unwrap();
-    space.create(&with("null", &[(TTL, Value::Null), (DEADLINE, Value::Null)])).expect("null is left out");
+    namespace.create(&with("both", &[(TTL, json!(60)), (DEADLINE, json!(60))])).unwrap();
+    namespace
+        .create(&with("null", &[(TTL, Value::Null), (DEADLINE, Value::Null)]))
+        .expect("null is left out");
 }
 
 #[test]
 fn values_out_of_bounds_are_refused_and_the_message_gives_the_bounds() {
-    let space = Space::new("lifetime-refused");
+    let namespace = TestNamespace::new("lifetime-refused");
     let integer = |field: &str| format!("spec.{field} in body must be of type int");
     let cases = [
         (TTL, json!(-1), TTL_BOUNDS.to_owned()),
@@ -74,12 +76,13 @@ fn values_out_of_bounds_are_refused_and_the_message_gives_the_bounds() {
         (DEADLINE, json!("1h"), integer(DEADLINE)),
     ];
     for (field, value, words) in cases {
-        let refusal = space.create(&with("job", &[(field, value.clone())])).expect_err(&format!("{value}"));
+        let refusal =
+            namespace.create(&with("job", &[(field, value.clone())])).expect_err(&format!("{value}"));
         // The rest of the message, up to the words, differs from version to version of Kubernetes.
         let named = refusal.contains(&format!("spec.{field}: Invalid value: "));
         assert!(named && refusal.contains(&words), "{field} {value}: {words:?} is missing in\n{refusal}");
     }
-    assert_eq!(space.names(), Vec::<String>::new());
+    assert_eq!(namespace.names(), Vec::<String>::new());
 }
 
 /// The changes that a user may try to make to one of the fields of an existing Framework: a JSON patch each.
@@ -95,18 +98,18 @@ fn attempts(field: &str) -> [(&'static str, Value); 4] {
 
 #[test]
 fn neither_field_is_added_changed_or_removed_by_a_patch() {
-    let space = Space::new("lifetime-patch");
+    let namespace = TestNamespace::new("lifetime-patch");
     for (field, fixed) in [(TTL, TTL_FIXED), (DEADLINE, DEADLINE_FIXED)] {
         let without = format!("without{}", field.to_lowercase());
         let having = format!("with{}", field.to_lowercase());
-        space.create(&with(&without, &[])).unwrap();
-        space.create(&with(&having, &[(field, json!(60))])).unwrap();
+        namespace.create(&with(&without, &[])).unwrap();
+        namespace.create(&with(&having, &[(field, json!(60))])).unwrap();
         for (what, patch) in attempts(field) {
-            let refusal = space.patch(&having, &patch).expect_err(what);
+            let refusal = namespace.patch(&having, &patch).expect_err(what);
             assert!(refusal.contains(fixed), "{what}: {refusal}");
         }
         for (what, patch) in &attempts(field)[..2] {
-            let refusal = space.patch(&without, patch).expect_err(what);
+            let refusal = namespace.patch(&without, patch).expect_err(what);
             assert!(refusal.contains(fixed), "{what}: {refusal}");
         }
         let same = json!([
@@ -114,17 +117,17 @@ fn neither_field_is_added_changed_or_removed_by_a_patch() {
             {"op": "replace", "path": format!("/spec/{field}"), "value": 60},
             {"op": "add", "path": "/spec/description", "value": "other fields may change"},
         ]);
-        space.patch(&having, &same).expect("it stays as it is");
+        namespace.patch(&having, &same).expect("it stays as it is");
         let null = json!([{"op": "add", "path": format!("/spec/{field}"), "value": null}]);
-        space.patch(&without, &null).expect("null is as good as left out");
-        let refusal = space.patch(&without, &attempts(field)[0].1).expect_err("null, then a value");
+        namespace.patch(&without, &null).expect("null is as good as left out");
+        let refusal = namespace.patch(&without, &attempts(field)[0].1).expect_err("null, then a value");
         assert!(refusal.contains(fixed), "{refusal}");
     }
 }
 
 #[test]
 fn neither_field_is_added_changed_or_removed_by_apply_or_replace() {
-    let space = Space::new("lifetime-apply");
+    let namespace = TestNamespace::new("lifetime-apply");
     for (verb, arguments) in [
         ("apply", &["apply", "-o=json", "-f=-"][..]),
         ("serverside", &["apply", "--server-side", "-o=json", "-f=-"]),
@@ -134,22 +137,22 @@ fn neither_field_is_added_changed_or_removed_by_apply_or_replace() {
             let name = format!("{verb}{}", field.to_lowercase());
             let create = if verb == "replace" { &["create", "-o=json", "-f=-"] } else { arguments };
             let mut object = with(&name, &[(field, json!(60))]);
-            space.object(create, &object).unwrap();
+            namespace.object(create, &object).unwrap();
             object["spec"]["description"] = "the same again".into();
-            space.object(arguments, &object).unwrap_or_else(|refusal| panic!("{verb}: {refusal}"));
+            namespace.object(arguments, &object).unwrap_or_else(|refusal| panic!("{verb}: {refusal}"));
             for (what, change) in [("change", json!(61)), ("null", Value::Null)] {
                 object["spec"][field] = change;
-                let refusal = space.object(arguments, &object).expect_err(&format!("{verb} {what}"));
+                let refusal = namespace.object(arguments, &object).expect_err(&format!("{verb} {what}"));
                 assert!(refusal.contains(fixed), "{verb} {what}: {refusal}");
             }
             let refusal =
-                space.object(arguments, &with(&name, &[])).expect_err(&format!("{verb} without it"));
+                namespace.object(arguments, &with(&name, &[])).expect_err(&format!("{verb} without it"));
             assert!(refusal.contains(fixed), "{verb} without it: {refusal}");
 
             let bare = format!("bare{name}");
-            space.object(create, &with(&bare, &[])).unwrap();
+            namespace.object(create, &with(&bare, &[])).unwrap();
             let later = with(&bare, &[(field, json!(60))]);
-            let refusal = space.object(arguments, &later).expect_err(&format!("{verb} adds it"));
+            let refusal = namespace.object(arguments, &later).expect_err(&format!("{verb} adds it"));
             assert!(refusal.contains(fixed), "{verb} adds it: {refusal}");
         }
     }
@@ -167,19 +170,21 @@ fn values_stored_under_an_older_schema_do_not_block_other_writes() {
     for field in [TTL, DEADLINE] {
         spec["properties"][field] = json!({"type": "integer"});
     }
-    let space = Space::with_group("lifetime-stored", GROUP);
+    let namespace = TestNamespace::with_group("lifetime-stored", GROUP);
     install(&name, &before.to_string());
-    space.create(&with("odd", &[(TTL, json!(-5)), (DEADLINE, json!(0))])).unwrap();
+    namespace.create(&with("odd", &[(TTL, json!(-5)), (DEADLINE, json!(0))])).unwrap();
 
     install(&name, &today);
     await_until("the rules come into force", || {
         let dry = ["create", "--dry-run=server", "-o=json", "-f=-"];
-        space.object(&dry, &with("fresh", &[(TTL, json!(-5))])).is_err()
+        namespace.object(&dry, &with("fresh", &[(TTL, json!(-5))])).is_err()
     });
-    space.put_status("odd", &serde_json::to_value(space::status("odd")).unwrap()).expect("a status write");
+    namespace
+        .put_status("odd", &serde_json::to_value(namespace::status("odd")).unwrap())
+        .expect("a status write");
     let edit = json!([{"op": "add", "path": "/spec/description", "value": "x"}]);
-    space.patch("odd", &edit).expect("an unrelated edit");
-    let refusal = space.patch("odd", &attempts(TTL)[0].1).expect_err("it is fixed all the same");
+    namespace.patch("odd", &edit).expect("an unrelated edit");
+    let refusal = namespace.patch("odd", &attempts(TTL)[0].1).expect_err("it is fixed all the same");
     assert!(refusal.contains(TTL_FIXED), "{refusal}");
 }
 
@@ -202,7 +207,7 @@ fn kubectl(arguments: &[&str], object: &Value) -> Output {
 
 #[test]
 fn a_short_ttl_is_warned_of_when_the_framework_is_created_and_never_later() {
-    let space = Space::new("lifetime-warning");
+    let namespace = TestNamespace::new("lifetime-warning");
     let create = ["create", "--namespace=lifetime-warning", "-f=-"];
     let dry = [&create[..], &["--dry-run=server"]].concat();
     await_until("the policy comes into force", || {
@@ -232,8 +237,8 @@ fn a_short_ttl_is_warned_of_when_the_framework_is_created_and_never_later() {
     let edit = with("short5", &[(TTL, json!(5)), ("description", json!("x"))]);
     let apply = ["apply", "--server-side", "--force-conflicts", "--namespace=lifetime-warning", "-f=-"];
     assert_eq!(kubectl(&apply, &edit).stderr, "", "it is no news");
-    let mut object = space.get("short5");
-    object["status"] = serde_json::to_value(space::status("short5")).unwrap();
+    let mut object = namespace.get("short5");
+    object["status"] = serde_json::to_value(namespace::status("short5")).unwrap();
     let write = ["replace", "--subresource=status", "--namespace=lifetime-warning", "-f=-"];
     assert_eq!(kubectl(&write, &object).stderr, "", "as the controller does");
 }

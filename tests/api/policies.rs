@@ -6,39 +6,39 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::cluster::kubectl;
-use crate::space::{Space, framework, role};
+use crate::namespace::{TestNamespace, framework, role};
 
 const ACCOUNT: &str = "system:serviceaccount:frameworkcontroller:frameworkcontroller";
 const SLOT: &str = "frameworkcontroller.microsoft.com/slot";
 
 /// A namespace of one test, and the users in it.
-struct Scene {
-    space: Space,
-    namespace: &'static str,
+struct Fixture {
+    namespace: TestNamespace,
+    name: &'static str,
 }
 
-impl Scene {
-    fn new(namespace: &'static str) -> Scene {
-        Scene { space: Space::new(namespace), namespace }
+impl Fixture {
+    fn new(name: &'static str) -> Fixture {
+        Fixture { namespace: TestNamespace::new(name), name }
     }
 
     /// Grants a user verbs on a resource of the namespace, and waits until the API server grants them.
     fn grant(&self, user: &str, verbs: &str, resource: &str) {
         let name = format!("{user}-{}", resource.split('.').next().expect("a first word"));
         let (verbs_flag, resource_flag) = (format!("--verb={verbs}"), format!("--resource={resource}"));
-        self.space.text(&["create", "role", &name, &verbs_flag, &resource_flag]);
+        self.namespace.text(&["create", "role", &name, &verbs_flag, &resource_flag]);
         let (role, user_flag) = (format!("--role={name}"), format!("--user={user}"));
-        self.space.text(&["create", "rolebinding", &name, &role, &user_flag]);
+        self.namespace.text(&["create", "rolebinding", &name, &role, &user_flag]);
         let verb = verbs.split(',').next().expect("a first verb");
         let as_user = format!("--as={user}");
         await_that(&format!("{user} may {verb} {resource}"), || {
-            self.space.kubectl(&["auth", "can-i", verb, resource, &as_user], None).is_ok()
+            self.namespace.kubectl(&["auth", "can-i", verb, resource, &as_user], None).is_ok()
         });
     }
 
     /// Runs kubectl as a user, with an object on its standard input.
     fn user(&self, user: &str, arguments: &[&str], input: &Value) -> Result<String, String> {
-        let (namespace, user) = (format!("--namespace={}", self.namespace), format!("--as={user}"));
+        let (namespace, user) = (format!("--namespace={}", self.name), format!("--as={user}"));
         kubectl(&[&[namespace.as_str(), user.as_str()], arguments].concat(), &input.to_string())
     }
 
@@ -60,7 +60,7 @@ impl Scene {
 
     /// Stores an object as an administrator; returns its UID.
     fn store(&self, object: &Value) -> String {
-        let create = ["--namespace", self.namespace, "create", "-o=jsonpath={.metadata.uid}", "-f=-"];
+        let create = ["--namespace", self.name, "create", "-o=jsonpath={.metadata.uid}", "-f=-"];
         kubectl(&create, &object.to_string()).expect("an administrator may create it")
     }
 }
@@ -105,57 +105,57 @@ fn bare(kind: &str, name: &str) -> Value {
     object
 }
 
-/// The Framework `job` of the scene with its ConfigMap and a Pod, as the controller would create them.
-fn objects_of_a_framework(scene: &Scene) -> (Value, Value) {
-    let uid = scene.store(&whole_framework("job"));
+/// The Framework `job` of the fixture with its ConfigMap and a Pod, as the controller would create them.
+fn objects_of_a_framework(fixture: &Fixture) -> (Value, Value) {
+    let uid = fixture.store(&whole_framework("job"));
     let map = owned("ConfigMap", "job-attempt", (framework_api::name::API_VERSION, "Framework", "job", &uid));
-    let uid = scene.store(&map);
+    let uid = fixture.store(&map);
     let pod = owned("Pod", "job-worker-0", ("v1", "ConfigMap", "job-attempt", &uid));
-    scene.store(&pod);
+    fixture.store(&pod);
     (map, pod)
 }
 
 #[test]
 fn a_framework_is_only_for_users_who_may_create_pods() {
-    let scene = Scene::new("policy-framework");
+    let fixture = Fixture::new("policy-framework");
     let (poor, rich) = ("poor-in-pods", "rich-in-pods");
     let frameworks = "frameworks.frameworkcontroller.microsoft.com";
     for user in [poor, rich] {
-        scene.grant(user, "create,get,update,patch,delete", frameworks);
+        fixture.grant(user, "create,get,update,patch,delete", frameworks);
     }
-    scene.grant(rich, "create", "pods");
+    fixture.grant(rich, "create", "pods");
     let words = "a Framework runs Pods, and user \"poor-in-pods\" may not create Pods in namespace \
                  \"policy-framework\"";
-    await_that("the policy is in force", || scene.try_create(poor, &whole_framework("probe")).is_err());
+    await_that("the policy is in force", || fixture.try_create(poor, &whole_framework("probe")).is_err());
 
-    refused(scene.create(poor, &whole_framework("job")), words);
-    scene.create(rich, &whole_framework("job")).expect("who may create Pods");
+    refused(fixture.create(poor, &whole_framework("job")), words);
+    fixture.create(rich, &whole_framework("job")).expect("who may create Pods");
     let job = "framework/job";
     for (change, spec) in [
         ("a description", json!({"description": "any change of the spec"})),
         ("more retries", json!({"retryPolicy": {"maxRetryCount": 5}})),
         ("a template", json!({"taskRoles": [role("worker", 1), role("miner", 100)]})),
     ] {
-        refused(scene.patch(poor, job, &json!({"spec": spec})), words);
-        scene.patch(rich, job, &json!({"spec": spec})).expect(change);
+        refused(fixture.patch(poor, job, &json!({"spec": spec})), words);
+        fixture.patch(rich, job, &json!({"spec": spec})).expect(change);
     }
     let label = json!({"metadata": {"labels": {"team": "a"}}});
-    scene.patch(poor, job, &label).expect("labels run nothing");
+    fixture.patch(poor, job, &label).expect("labels run nothing");
     let stop = json!({"spec": {"executionType": "Stop"}});
-    scene.patch(poor, job, &stop).expect("a stop ends Pods and creates none");
-    scene.user(poor, &["delete", job, "--wait=false"], &Value::Null).expect("a deletion creates none");
+    fixture.patch(poor, job, &stop).expect("a stop ends Pods and creates none");
+    fixture.user(poor, &["delete", job, "--wait=false"], &Value::Null).expect("a deletion creates none");
     // A right elsewhere is none here.
-    let elsewhere = Scene::new("policy-framework-else");
+    let elsewhere = Fixture::new("policy-framework-else");
     elsewhere.grant(poor, "create", "pods");
-    refused(scene.create(poor, &whole_framework("other")), words);
+    refused(fixture.create(poor, &whole_framework("other")), words);
 }
 
 #[test]
 fn the_account_of_the_controller_creates_only_objects_of_frameworks() {
-    let scene = Scene::new("policy-reach");
-    let (map, pod) = objects_of_a_framework(&scene);
+    let fixture = Fixture::new("policy-reach");
+    let (map, pod) = objects_of_a_framework(&fixture);
     let (of_pods, of_maps) = ("only Pods of Frameworks", "only ConfigMaps of Frameworks");
-    await_that("the policy is in force", || scene.try_create(ACCOUNT, &bare("Pod", "probe")).is_err());
+    await_that("the policy is in force", || fixture.try_create(ACCOUNT, &bare("Pod", "probe")).is_err());
 
     let uid = "00000000-0000-4000-8000-000000000000";
     let api = framework_api::name::API_VERSION;
@@ -165,47 +165,50 @@ fn the_account_of_the_controller_creates_only_objects_of_frameworks() {
         ("job-worker-0", ("v1", "ConfigMap", "other-attempt", uid)),
         ("job-worker-0", (api, "Framework", "job", uid)),
     ] {
-        refused(scene.try_create(ACCOUNT, &owned("Pod", name, owner)), of_pods);
+        refused(fixture.try_create(ACCOUNT, &owned("Pod", name, owner)), of_pods);
     }
     let mut uncontrolled = owned("Pod", "job-worker-1", ("v1", "ConfigMap", "job-attempt", uid));
     uncontrolled["metadata"]["ownerReferences"][0]["controller"] = false.into();
-    refused(scene.try_create(ACCOUNT, &uncontrolled), of_pods);
-    refused(scene.try_create(ACCOUNT, &bare("Pod", "job-worker-1")), of_pods);
-    refused(scene.try_create(ACCOUNT, &bare("ConfigMap", "job-attempt")), of_maps);
-    refused(scene.try_create(ACCOUNT, &owned("ConfigMap", "other", (api, "Framework", "job", uid))), of_maps);
+    refused(fixture.try_create(ACCOUNT, &uncontrolled), of_pods);
+    refused(fixture.try_create(ACCOUNT, &bare("Pod", "job-worker-1")), of_pods);
+    refused(fixture.try_create(ACCOUNT, &bare("ConfigMap", "job-attempt")), of_maps);
+    refused(
+        fixture.try_create(ACCOUNT, &owned("ConfigMap", "other", (api, "Framework", "job", uid))),
+        of_maps,
+    );
 
     // The map of slots is the account's own, in its own namespace.
     let slots = bare("ConfigMap", "frameworkcontroller-slots");
-    refused(scene.try_create(ACCOUNT, &slots), of_maps);
+    refused(fixture.try_create(ACCOUNT, &slots), of_maps);
     let create = ["--namespace=frameworkcontroller", "--as", ACCOUNT, "create", "--dry-run=server", "-f=-"];
     kubectl(&create, &slots.to_string()).expect("its map of slots");
 
     for (kind, name, object) in [("pod", "job-worker-0", pod), ("configmap", "job-attempt", map)] {
-        scene.user(ACCOUNT, &["delete", kind, name, "--wait=false"], &Value::Null).expect("its own object");
+        fixture.user(ACCOUNT, &["delete", kind, name, "--wait=false"], &Value::Null).expect("its own object");
         let mut object = object;
         object["metadata"]["name"] = name.replace("job", "jab").into();
         object["metadata"]["ownerReferences"][0]["name"] =
             if kind == "pod" { "jab-attempt" } else { "jab" }.into();
-        scene.try_create(ACCOUNT, &object).expect("an object as the controller creates it");
+        fixture.try_create(ACCOUNT, &object).expect("an object as the controller creates it");
     }
 }
 
 #[test]
 fn the_account_of_the_controller_changes_no_foreign_object() {
-    let scene = Scene::new("policy-foreign");
-    objects_of_a_framework(&scene);
-    scene.store(&bare("Pod", "stranger"));
+    let fixture = Fixture::new("policy-foreign");
+    objects_of_a_framework(&fixture);
+    fixture.store(&bare("Pod", "stranger"));
     let mut settings = bare("ConfigMap", "settings");
     settings["data"] = json!({"key": "value"});
-    scene.store(&settings);
+    fixture.store(&settings);
     let (of_pods, of_maps) = ("only Pods of Frameworks", "only ConfigMaps of Frameworks");
-    await_that("the policy is in force", || scene.try_create(ACCOUNT, &bare("Pod", "probe")).is_err());
+    await_that("the policy is in force", || fixture.try_create(ACCOUNT, &bare("Pod", "probe")).is_err());
 
     let image = json!({"spec": {"containers": [{"name": "main", "image": "miner"}]}});
-    refused(scene.patch(ACCOUNT, "pod/stranger", &image), of_pods);
-    refused(scene.patch(ACCOUNT, "configmap/settings", &json!({"data": {"key": "other"}})), of_maps);
+    refused(fixture.patch(ACCOUNT, "pod/stranger", &image), of_pods);
+    refused(fixture.patch(ACCOUNT, "configmap/settings", &json!({"data": {"key": "other"}})), of_maps);
     for (object, words) in [("pod/stranger", of_pods), ("configmap/settings", of_maps)] {
-        refused(scene.user(ACCOUNT, &["delete", object, "--wait=false"], &Value::Null), words);
+        refused(fixture.user(ACCOUNT, &["delete", object, "--wait=false"], &Value::Null), words);
     }
     let nothing_else = "changes nothing but the slot label";
     let (pod, map) = ("pod/job-worker-0", "configmap/job-attempt");
@@ -217,30 +220,34 @@ fn the_account_of_the_controller_changes_no_foreign_object() {
         (map, json!({"data": {"a": "b"}})),
         (map, json!({"metadata": {"labels": {"a": "b"}}})),
     ] {
-        refused(scene.patch(ACCOUNT, target, &change), nothing_else);
+        refused(fixture.patch(ACCOUNT, target, &change), nothing_else);
     }
     for target in [pod, map] {
-        scene.patch(ACCOUNT, target, &json!({"metadata": {"labels": {SLOT: null}}})).expect("the slot label");
-        scene.patch(ACCOUNT, target, &json!({"metadata": {"labels": {SLOT: "7"}}})).expect("the slot label");
+        fixture
+            .patch(ACCOUNT, target, &json!({"metadata": {"labels": {SLOT: null}}}))
+            .expect("the slot label");
+        fixture
+            .patch(ACCOUNT, target, &json!({"metadata": {"labels": {SLOT: "7"}}}))
+            .expect("the slot label");
     }
 }
 
 #[test]
 fn users_change_neither_the_slot_label_nor_fc_labels_of_our_objects() {
-    let scene = Scene::new("policy-labels");
-    objects_of_a_framework(&scene);
+    let fixture = Fixture::new("policy-labels");
+    objects_of_a_framework(&fixture);
     let mut own = bare("Pod", "own");
     own["metadata"]["labels"] = json!({SLOT: "7", "FC_FRAMEWORK_NAME": "job"});
-    scene.store(&own);
+    fixture.store(&own);
     let user = "labels-pods";
     for resource in ["pods", "configmaps"] {
-        scene.grant(user, "patch,get", resource);
+        fixture.grant(user, "patch,get", resource);
     }
     let labels = |labels: Value| json!({"metadata": {"labels": labels}});
     let (pod, map) = ("pod/job-worker-0", "configmap/job-attempt");
     let dry = |patch: &Value| {
         let patch = format!("--patch={patch}");
-        scene.user(user, &["patch", pod, "--type=merge", "--dry-run=server", &patch], &Value::Null)
+        fixture.user(user, &["patch", pod, "--type=merge", "--dry-run=server", &patch], &Value::Null)
     };
     await_that("the policy is in force", || dry(&labels(json!({SLOT: null}))).is_err());
 
@@ -252,12 +259,14 @@ fn users_change_neither_the_slot_label_nor_fc_labels_of_our_objects() {
             ("FC_NEW", json!("x")),
         ] {
             let words = format!("only the controller changes the label {key} of an object of a Framework");
-            refused(scene.patch(user, target, &labels(json!({key: value}))), &words);
+            refused(fixture.patch(user, target, &labels(json!({key: value}))), &words);
         }
-        scene.patch(user, target, &labels(json!({"team": "a"}))).expect("a label of the user");
-        scene.patch(user, target, &json!({"metadata": {"annotations": {"a": "b"}}})).expect("an annotation");
+        fixture.patch(user, target, &labels(json!({"team": "a"}))).expect("a label of the user");
+        fixture
+            .patch(user, target, &json!({"metadata": {"annotations": {"a": "b"}}}))
+            .expect("an annotation");
     }
-    scene
+    fixture
         .patch(user, "pod/own", &labels(json!({SLOT: null, "FC_FRAMEWORK_NAME": "x"})))
         .expect("no Framework's");
     let clear = format!("{SLOT}-");
@@ -267,32 +276,32 @@ fn users_change_neither_the_slot_label_nor_fc_labels_of_our_objects() {
 
 #[test]
 fn users_do_not_set_the_slot_label_of_a_framework_that_is_there() {
-    let scene = Scene::new("policy-framework-labels");
+    let fixture = Fixture::new("policy-framework-labels");
     let (user, job) = ("labels-frameworks", "framework/job");
-    scene.grant(user, "create,get,update,patch", "frameworks.frameworkcontroller.microsoft.com");
-    scene.grant(user, "create", "pods");
+    fixture.grant(user, "create,get,update,patch", "frameworks.frameworkcontroller.microsoft.com");
+    fixture.grant(user, "create", "pods");
     let labels = |labels: Value| json!({"metadata": {"labels": labels}});
-    let slot = || scene.user(user, &["get", job, "-o=jsonpath={.metadata.labels}"], &Value::Null);
+    let slot = || fixture.user(user, &["get", job, "-o=jsonpath={.metadata.labels}"], &Value::Null);
     let has_slot = |number: u8| slot().expect("it is there").contains(&format!("{SLOT}\":\"{number}\""));
     let mut copy = whole_framework("job");
     copy["metadata"]["labels"] = json!({SLOT: "7", "FC_FRAMEWORK_NAME": "x"});
-    scene.create(user, &copy).expect("a copy has the label of another Framework");
+    fixture.create(user, &copy).expect("a copy has the label of another Framework");
     let patch = format!("--patch={}", labels(json!({SLOT: "8"})));
     let dry = ["patch", job, "--type=merge", "--dry-run=server", &patch];
-    await_that("the policy is in force", || scene.user(user, &dry, &Value::Null).is_err());
+    await_that("the policy is in force", || fixture.user(user, &dry, &Value::Null).is_err());
 
     let words = format!("only the controller changes the label {SLOT} of a Framework: leave it out");
-    refused(scene.patch(user, job, &labels(json!({SLOT: "8"}))), &words);
+    refused(fixture.patch(user, job, &labels(json!({SLOT: "8"}))), &words);
     copy["metadata"]["labels"][SLOT] = "8".into();
     let apply = ["apply", "--server-side", "--force-conflicts", "-f=-"];
-    refused(scene.user(user, &apply, &copy), &words);
-    scene.patch(user, job, &labels(json!({"team": "a", "FC_FRAMEWORK_NAME": "y"}))).expect("users' labels");
-    scene.patch(ACCOUNT, job, &labels(json!({SLOT: "9"}))).expect("the controller puts it right");
-    scene.user(user, &apply, &whole_framework("job")).expect("a manifest without the label");
+    refused(fixture.user(user, &apply, &copy), &words);
+    fixture.patch(user, job, &labels(json!({"team": "a", "FC_FRAMEWORK_NAME": "y"}))).expect("users' labels");
+    fixture.patch(ACCOUNT, job, &labels(json!({SLOT: "9"}))).expect("the controller puts it right");
+    fixture.user(user, &apply, &whole_framework("job")).expect("a manifest without the label");
     assert!(has_slot(9), "a merge keeps it");
-    scene.user(user, &["replace", "-f=-"], &whole_framework("job")).expect("a PUT without the label");
+    fixture.user(user, &["replace", "-f=-"], &whole_framework("job")).expect("a PUT without the label");
     assert!(!has_slot(9), "until the controller puts it back");
-    refused(scene.patch(user, job, &labels(json!({SLOT: "7"}))), &words);
+    refused(fixture.patch(user, job, &labels(json!({SLOT: "7"}))), &words);
     let overwrite = format!("{SLOT}=8");
     let admin = ["--namespace", "policy-framework-labels", "label", "--overwrite", job, &overwrite];
     kubectl(&admin, "").expect("an administrator of the cluster may");
@@ -300,7 +309,7 @@ fn users_do_not_set_the_slot_label_of_a_framework_that_is_there() {
 
 #[test]
 fn a_create_under_an_epoch_that_is_over_is_refused() {
-    let scene = Scene::new("policy-epoch");
+    let fixture = Fixture::new("policy-epoch");
     let policy = include_str!("../../deploy/epoch/policy.yaml");
     let policy = policy.replace("namespace: frameworkcontroller", "namespace: policy-epoch");
     kubectl(&["apply", "--server-side", "-f=-"], &policy).expect("the policy is valid");
@@ -315,7 +324,7 @@ fn a_create_under_an_epoch_that_is_over_is_refused() {
     map["data"] = json!({
         "7": r#"{"owner":"b/y","epoch":200,"next":"a/x","unsettled":true}"#, "8": r#"{"owner":"b/y"}"#,
     });
-    scene.store(&map);
+    fixture.store(&map);
     await_that("the policy sees the map", || create(&of("7", 1), "Pod").is_err());
 
     let words = "slot 7 was granted again under epoch 200, and this request is of epoch 199";

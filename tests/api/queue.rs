@@ -12,40 +12,40 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::cluster::{installed, kubectl};
-use crate::units::{PATIENCE, POLICY, UnitSpace, answer, queue, refused, unit, with};
+use crate::units::{PATIENCE, POLICY, UnitNamespace, answer, queue, refused, unit, with};
 
 #[tokio::test]
 async fn a_unit_as_the_proposal_has_it_is_stored_as_given() {
-    let space = UnitSpace::new("unit-given").await;
+    let namespace = UnitNamespace::new("unit-given").await;
     let mut given = unit("unit1");
     given["spec"]["consumerRef"] =
         json!({"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "job1", "namespace": "unit-given"});
     given["spec"]["priorityClassName"] = json!("high-priority");
-    let stored = space.create(&given).await.expect("the proposal's own example");
+    let stored = namespace.create(&given).await.expect("the proposal's own example");
     assert_eq!(stored["spec"], given["spec"]);
     read::<QueueUnit>(stored);
 }
 
 #[tokio::test]
 async fn defaults_are_filled_in_and_a_status_given_at_creation_is_dropped() {
-    let space = UnitSpace::new("unit-defaults").await;
+    let namespace = UnitNamespace::new("unit-defaults").await;
     let mut bare = unit("bare");
     let consumer = bare["spec"]["consumerRef"].clone();
     bare["spec"] = json!({"consumerRef": consumer});
     bare["status"] = json!({"phase": "Dequeued"});
-    let stored = space.create(&bare).await.expect("what is left out has defaults");
+    let stored = namespace.create(&bare).await.expect("what is left out has defaults");
     assert_eq!(stored["spec"], json!({"consumerRef": consumer, "queue": "default", "resource": {}}));
     assert_eq!(stored.get("status"), None, "a unit cannot be born released");
     read::<QueueUnit>(stored);
 
     bare["metadata"]["name"] = json!("barest");
     bare["spec"] = json!({});
-    let stored = space.create(&bare).await.expect("a unit may stand for itself");
+    let stored = namespace.create(&bare).await.expect("a unit may stand for itself");
     assert_eq!(stored["spec"], json!({"queue": "default", "resource": {}}));
     read::<QueueUnit>(stored);
 
     for (name, spec) in [("plain", json!({})), ("plainer", Value::Null)] {
-        let stored = space.create(&queue(name, spec)).await.expect("a Queue needs nothing");
+        let stored = namespace.create(&queue(name, spec)).await.expect("a Queue needs nothing");
         assert_eq!(stored["spec"], json!({"queuePolicy": "Priority"}), "{name}");
         read::<Queue>(stored);
     }
@@ -64,12 +64,12 @@ struct Invalid {
 
 #[tokio::test]
 async fn an_invalid_unit_or_queue_is_refused_and_the_message_names_the_field() {
-    let space = UnitSpace::new("unit-invalid").await;
+    let namespace = UnitNamespace::new("unit-invalid").await;
     let cases: Vec<Invalid> =
         serde_saphyr::from_str(include_str!("../data/invalid_queue_units.yaml")).unwrap();
     assert!(cases.len() >= 30, "{} cases", cases.len());
     for case in &cases {
-        let refusal = space.try_create(&with("bad", &case.place, case.value.clone())).await;
+        let refusal = namespace.try_create(&with("bad", &case.place, case.value.clone())).await;
         refused(case, refusal, &case.says);
     }
     for (spec, words) in [
@@ -77,34 +77,37 @@ async fn an_invalid_unit_or_queue_is_refused_and_the_message_names_the_field() {
         (json!({"priority": 1_i64 << 31}), "spec.priority"),
         (json!({"priorityClassName": "High"}), "priorityClassName is the name of a PriorityClass"),
     ] {
-        refused(&spec, space.try_create(&queue("bad", spec.clone())).await, words);
+        refused(&spec, namespace.try_create(&queue("bad", spec.clone())).await, words);
     }
     let long = "a".repeat(64);
-    let refusal = space.try_create(&queue(&long, json!({}))).await.expect_err("a name of 64 characters");
+    let refusal = namespace.try_create(&queue(&long, json!({}))).await.expect_err("a name of 64 characters");
     for words in ["metadata.name: Invalid value", "the name of a Queue has at most 63 characters"] {
         assert!(refusal.contains(words), "{words:?} is missing in\n{refusal}");
     }
-    space.try_create(&queue(&long[1..], json!({}))).await.expect("a name of 63 characters");
+    namespace.try_create(&queue(&long[1..], json!({}))).await.expect("a name of 63 characters");
 }
 
 #[tokio::test]
 async fn every_quantity_that_kubernetes_accepts_is_accepted() {
-    let space = UnitSpace::new("quantities").await;
+    let namespace = UnitNamespace::new("quantities").await;
     for quantity in ["0", "2", "0.5", ".5", "500m", "1e3", "2E", "1.5Gi", "4Ki", "100n", "+3"] {
         let unit = with("good", "/resource/cpu", json!(quantity));
-        space.try_create(&unit).await.unwrap_or_else(|refusal| panic!("{quantity}: {refusal}"));
+        namespace.try_create(&unit).await.unwrap_or_else(|refusal| panic!("{quantity}: {refusal}"));
     }
-    space.try_create(&with("good", "/resource/pods", json!(0))).await.expect("a whole number");
-    space.try_create(&with("good", "/resource/nvidia.com~1gpu", json!(8))).await.expect("it has a domain");
+    namespace.try_create(&with("good", "/resource/pods", json!(0))).await.expect("a whole number");
+    namespace
+        .try_create(&with("good", "/resource/nvidia.com~1gpu", json!(8)))
+        .await
+        .expect("it has a domain");
     let many = |count: usize| (0..count).map(|index| (format!("example.com/r{index}"), json!(1))).collect();
-    space.try_create(&with("good", "/resource", Value::Object(many(30)))).await.expect("30 resources");
-    let refusal = space.try_create(&with("bad", "/resource", Value::Object(many(31)))).await;
+    namespace.try_create(&with("good", "/resource", Value::Object(many(30)))).await.expect("30 resources");
+    let refusal = namespace.try_create(&with("bad", "/resource", Value::Object(many(31)))).await;
     refused(&"31 resources", refusal, "spec.resource: Too many: 31: must have at most 30 items");
 }
 
 #[tokio::test]
 async fn only_priority_changes_and_only_until_the_unit_is_released() {
-    let space = UnitSpace::new("changes").await;
+    let namespace = UnitNamespace::new("changes").await;
     let class = "spec.priorityClassName: Forbidden: priorityClassName is fixed";
     let fixed = [
         (json!({"queue": "other"}), "spec.queue: Forbidden: queue is fixed"),
@@ -118,15 +121,18 @@ async fn only_priority_changes_and_only_until_the_unit_is_released() {
     ];
     for phase in [None, Some("Enqueued"), Some("Dequeued")] {
         let name = phase.unwrap_or("New").to_lowercase();
-        space.unit_in(&name, phase).await;
+        namespace.unit_in(&name, phase).await;
         for (change, words) in &fixed {
             let what = (phase, change);
-            let refusal = space.change(&name, change.clone()).await.expect_err(&format!("{what:?}"));
+            let refusal = namespace.change(&name, change.clone()).await.expect_err(&format!("{what:?}"));
             assert!(refusal.contains(words) && refusal.contains("only priority may change"), "{refusal}");
         }
-        space.change(&name, json!({"queue": null})).await.expect("what is left out is default, as it was");
+        namespace
+            .change(&name, json!({"queue": null}))
+            .await
+            .expect("what is left out is default, as it was");
         for priority in [json!(7), json!(null), json!(-1)] {
-            let changed = space.change(&name, json!({"priority": priority})).await;
+            let changed = namespace.change(&name, json!({"priority": priority})).await;
             if phase == Some("Dequeued") {
                 let words = "spec.priority: Forbidden: priority may change only while the unit waits; it is \
                              released (status.phase is Dequeued)";
@@ -137,25 +143,25 @@ async fn only_priority_changes_and_only_until_the_unit_is_released() {
             }
         }
         if phase == Some("Dequeued") {
-            space.change(&name, json!({"priority": 100})).await.expect("no change");
+            namespace.change(&name, json!({"priority": 100})).await.expect("no change");
             let label = Patch::Merge(json!({"metadata": {"labels": {"a": "b"}, "finalizers": ["a.b/c"]}}));
-            answer(space.units.patch(&name, &PatchParams::default(), &label).await).expect("no spec");
+            answer(namespace.units.patch(&name, &PatchParams::default(), &label).await).expect("no spec");
             let gone = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-            answer(space.units.patch(&name, &PatchParams::default(), &gone).await).expect("no spec");
+            answer(namespace.units.patch(&name, &PatchParams::default(), &gone).await).expect("no spec");
         }
     }
 }
 
 #[tokio::test]
 async fn a_phase_only_goes_forward_and_not_by_two_steps() {
-    let space = UnitSpace::new("phases").await;
+    let namespace = UnitNamespace::new("phases").await;
     let all = [None, Some("Enqueued"), Some("Dequeued")];
     for (at, from) in all.into_iter().enumerate() {
         for (goal, to) in all.into_iter().enumerate() {
             let what = (from, to);
             let name = format!("{}-{}", from.unwrap_or("none"), to.unwrap_or("none")).to_lowercase();
-            space.unit_in(&name, from).await;
-            let changed = space.report(&name, json!({"phase": to, "message": "said"})).await;
+            namespace.unit_in(&name, from).await;
+            let changed = namespace.report(&name, json!({"phase": to, "message": "said"})).await;
             if goal == at || goal == at + 1 {
                 let stored = changed.unwrap_or_else(|refusal| panic!("{what:?}: {refusal}"));
                 assert_eq!(stored["status"].get("phase").and_then(Value::as_str), to, "{what:?}");
@@ -166,10 +172,10 @@ async fn a_phase_only_goes_forward_and_not_by_two_steps() {
             }
         }
     }
-    let back = space.report("dequeued-dequeued", json!(null)).await;
+    let back = namespace.report("dequeued-dequeued", json!(null)).await;
     refused(&"no status at all", back, "phase may change from unset to Enqueued");
     for internal in ["ScheduleSucced", "ScheduleFailed"] {
-        let refusal = space.report("none-none", json!({"phase": internal})).await;
+        let refusal = namespace.report("none-none", json!({"phase": internal})).await;
         refused(&internal, refusal, &format!("phase: Unsupported value: \"{internal}\""));
     }
 }
@@ -177,29 +183,30 @@ async fn a_phase_only_goes_forward_and_not_by_two_steps() {
 /// One of the two comes first, and the other one sees it.
 #[tokio::test]
 async fn a_priority_that_races_with_a_release_changes_nothing_or_stops_it() {
-    let space = UnitSpace::new("race").await;
-    space.unit_in("job", Some("Enqueued")).await;
-    let seen = space.units.get("job").await.expect("it is there");
+    let namespace = UnitNamespace::new("race").await;
+    namespace.unit_in("job", Some("Enqueued")).await;
+    let seen = namespace.units.get("job").await.expect("it is there");
     let version = seen.metadata.resource_version.clone().expect("a version");
     let release = |version: &str| {
         let metadata = json!({"resourceVersion": version});
         Patch::Merge(json!({"metadata": metadata, "status": {"phase": "Dequeued"}}))
     };
     let params = PatchParams::default();
-    let changed = space.change("job", json!({"priority": 5})).await.expect("it waits");
-    let lost = space.units.patch_status("job", &params, &release(&version)).await;
+    let changed = namespace.change("job", json!({"priority": 5})).await.expect("it waits");
+    let lost = namespace.units.patch_status("job", &params, &release(&version)).await;
     assert!(matches!(lost, Err(kube::Error::Api(status)) if status.code == 409), "it was decided by another");
     let version = changed["metadata"]["resourceVersion"].as_str().expect("a version");
-    answer(space.units.patch_status("job", &params, &release(version)).await).expect("it is the last seen");
-    refused(&"too late", space.change("job", json!({"priority": 6})).await, "it is released");
-    let stored = space.units.get("job").await.expect("it is there");
+    answer(namespace.units.patch_status("job", &params, &release(version)).await)
+        .expect("it is the last seen");
+    refused(&"too late", namespace.change("job", json!({"priority": 6})).await, "it is released");
+    let stored = namespace.units.get("job").await.expect("it is there");
     assert_eq!(stored.data["spec"]["priority"], 5);
 }
 
 #[tokio::test]
 async fn conditions_are_keyed_by_type_and_have_a_closed_set_of_reasons() {
-    let space = UnitSpace::new("conditions").await;
-    space.unit_in("job", Some("Enqueued")).await;
+    let namespace = UnitNamespace::new("conditions").await;
+    namespace.unit_in("job", Some("Enqueued")).await;
     let condition = |kind: &str, reason: &str| {
         json!({
             "type": kind, "status": "False", "reason": reason, "message": "",
@@ -208,34 +215,34 @@ async fn conditions_are_keyed_by_type_and_have_a_closed_set_of_reasons() {
     };
     for reason in Reason::ALL {
         let list = [condition("Dequeued", reason.as_str()), condition("Overtaken", reason.as_str())];
-        let stored = space.report("job", json!({"conditions": list})).await;
+        let stored = namespace.report("job", json!({"conditions": list})).await;
         let stored = stored.unwrap_or_else(|refusal| panic!("{reason}: {refusal}"));
         assert_eq!(stored["status"]["conditions"], json!(list));
     }
     for kind in ["Dequeued", "Overtaken"] {
-        let refusal = space.report("job", json!({"conditions": [condition(kind, "Bored")]})).await;
+        let refusal = namespace.report("job", json!({"conditions": [condition(kind, "Bored")]})).await;
         refused(&kind, refusal, "the reason of Dequeued and Overtaken is one of a closed set");
     }
     let other = json!({"conditions": [condition("Watched", "Bored")]});
-    space.report("job", other).await.expect("a condition of somebody else");
+    namespace.report("job", other).await.expect("a condition of somebody else");
     let twice = json!({"conditions": [condition("Dequeued", "Waiting"), condition("Dequeued", "Admitted")]});
-    refused(&"twice", space.report("job", twice).await, "conditions[1]: Duplicate value");
+    refused(&"twice", namespace.report("job", twice).await, "conditions[1]: Duplicate value");
 }
 
 /// The controller writes all of a status. An owner of each field of it would cost about a tenth of the API
 /// server's cost of queueing.
 #[tokio::test]
 async fn a_status_is_owned_as_a_whole() {
-    let space = UnitSpace::new("owner").await;
-    space.unit_in("job", Some("Enqueued")).await;
+    let namespace = UnitNamespace::new("owner").await;
+    namespace.unit_in("job", Some("Enqueued")).await;
     let condition = json!({
         "type": "Dequeued", "status": "False", "reason": "Waiting", "message": "",
         "lastTransitionTime": "2026-01-02T03:04:05Z",
     });
-    let unit = space.report("job", json!({"phase": "Enqueued", "conditions": [condition]})).await;
-    space.create(&queue("q", json!({}))).await.expect("a Queue needs nothing");
+    let unit = namespace.report("job", json!({"phase": "Enqueued", "conditions": [condition]})).await;
+    namespace.create(&queue("q", json!({}))).await.expect("a Queue needs nothing");
     let filling = Patch::Merge(json!({"status": {"waiting": 1, "released": 0}}));
-    let queue = space.queues.patch_status("q", &PatchParams::default(), &filling).await;
+    let queue = namespace.queues.patch_status("q", &PatchParams::default(), &filling).await;
     for stored in [unit.expect("the status is allowed"), answer(queue).expect("the status is allowed")] {
         let owners = stored["metadata"]["managedFields"].as_array().expect("it has owners");
         let of_status: Vec<_> = owners.iter().filter_map(|owner| owner["fieldsV1"].get("f:status")).collect();
@@ -245,15 +252,15 @@ async fn a_status_is_owned_as_a_whole() {
 
 #[tokio::test]
 async fn a_consumer_of_another_namespace_is_refused_by_the_shipped_policy() {
-    let space = UnitSpace::new("consumers").await;
-    let refusal = space.create(&with("job", "/consumerRef/namespace", json!("elsewhere"))).await;
+    let namespace = UnitNamespace::new("consumers").await;
+    let refusal = namespace.create(&with("job", "/consumerRef/namespace", json!("elsewhere"))).await;
     let words = "spec.consumerRef.namespace is elsewhere: a QueueUnit is for a job of its own namespace, \
                  consumers; leave the field out";
     refused(&"elsewhere", refusal, words);
-    space.create(&with("own", "/consumerRef/namespace", json!("consumers"))).await.expect("its own");
-    space.create(&unit("none")).await.expect("none is its own");
+    namespace.create(&with("own", "/consumerRef/namespace", json!("consumers"))).await.expect("its own");
+    namespace.create(&unit("none")).await.expect("none is its own");
     for (name, place) in [("null-namespace", "/consumerRef/namespace"), ("null-consumer", "/consumerRef")] {
-        space.create(&with(name, place, Value::Null)).await.expect("null is as if it were left out");
+        namespace.create(&with(name, place, Value::Null)).await.expect("null is as if it were left out");
     }
 
     let get = ["get", "validatingadmissionpolicy", "frameworkcontroller-queue-unit", "-o=json"];
@@ -285,16 +292,16 @@ fn the_policy_applies_to_creations_only() {
 
 #[tokio::test]
 async fn kubectl_shows_queue_priority_phase_reason_and_age() {
-    let space = UnitSpace::new("unit-columns").await;
-    space.unit_in("job", Some("Enqueued")).await;
+    let namespace = UnitNamespace::new("unit-columns").await;
+    namespace.unit_in("job", Some("Enqueued")).await;
     let condition = json!({
         "type": "Dequeued", "status": "False", "reason": "InsufficientQuota", "message": "no room",
         "lastTransitionTime": "2026-01-02T03:04:05Z",
     });
-    space.report("job", json!({"conditions": [condition]})).await.expect("a reason");
-    space.create(&queue("night", json!({"priority": -3}))).await.expect("a Queue");
+    namespace.report("job", json!({"conditions": [condition]})).await.expect("a reason");
+    namespace.create(&queue("night", json!({"priority": -3}))).await.expect("a Queue");
     let counts = Patch::Merge(json!({"status": {"waiting": 4, "released": 2}}));
-    let counted = space.queues.patch_status("night", &PatchParams::default(), &counts).await;
+    let counted = namespace.queues.patch_status("night", &PatchParams::default(), &counts).await;
     answer(counted).expect("a status of a Queue");
     let cells = |arguments: &[&str]| -> Vec<Vec<String>> {
         let text =

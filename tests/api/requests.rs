@@ -27,12 +27,12 @@ fn put(framework: Arc<Framework>, resource_version: u128, status: Arc<FrameworkS
 }
 
 /// A namespace with one Framework.
-struct Scene {
+struct Fixture {
     client: kube::Client,
     key: Key,
 }
 
-impl Scene {
+impl Fixture {
     async fn new(namespace: &str) -> Self {
         let cluster = installed();
         cluster.namespace(namespace).await.expect("a namespace");
@@ -44,7 +44,7 @@ impl Scene {
             "spec": {"taskRoles": [{"name": "worker", "taskNumber": 2, "task": {"pod": template}}]},
         });
         apply(&framework.to_string());
-        Scene { client: as_the_account(cluster).await, key: Key::new(namespace, "job") }
+        Fixture { client: as_the_account(cluster).await, key: Key::new(namespace, "job") }
     }
 
     async fn send(&self, request: Request) -> Reply {
@@ -142,10 +142,10 @@ fn refused(reply: &Reply) -> (u16, &str) {
 
 #[tokio::test]
 async fn a_status_write_without_a_spec_changes_the_status_alone() {
-    let scene = Scene::new("statuswrite").await;
-    let before = scene.get().await;
-    let acknowledged = scene.persist().await;
-    let after = scene.get().await;
+    let fixture = Fixture::new("statuswrite").await;
+    let before = fixture.get().await;
+    let acknowledged = fixture.persist().await;
+    let after = fixture.get().await;
     assert!(acknowledged.resource_version > before.resource_version);
     assert_eq!(acknowledged.resource_version, after.resource_version);
     // The acknowledged object is put together from the request and the reply: it must equal the stored one.
@@ -158,53 +158,53 @@ async fn a_status_write_without_a_spec_changes_the_status_alone() {
 
 #[tokio::test]
 async fn a_status_write_on_an_old_version_or_another_object_is_refused() {
-    let scene = Scene::new("staleness").await;
-    let before = scene.get().await;
-    let now = scene.persist().await;
+    let fixture = Fixture::new("staleness").await;
+    let before = fixture.get().await;
+    let now = fixture.persist().await;
     let (framework, status) = parts(&now);
     let stale = put(Arc::clone(&framework), before.resource_version, Arc::clone(&status));
-    assert_eq!(refused(&scene.send(stale).await), (409, "Conflict"));
+    assert_eq!(refused(&fixture.send(stale).await), (409, "Conflict"));
     let mut other = Framework::clone(&framework);
     other.metadata.uid = Some("00000000-0000-4000-8000-000000000000".into());
     let write = put(Arc::new(other), now.resource_version, status);
-    assert_eq!(refused(&scene.send(write).await), (409, "Conflict"));
+    assert_eq!(refused(&fixture.send(write).await), (409, "Conflict"));
 }
 
 #[tokio::test]
 async fn a_config_map_is_created_once_and_deleted_by_its_uid_without_waiting() {
-    let scene = Scene::new("configmaps").await;
-    let object = scene.persist().await;
-    let created = scene.create_config_map(&object).await;
+    let fixture = Fixture::new("configmaps").await;
+    let object = fixture.persist().await;
+    let created = fixture.create_config_map(&object).await;
     let Reply::Object(Object::ConfigMap(ConfigMapObject { facts, key, label, .. })) = created else {
         panic!("{created:?}")
     };
     let slot = Some(Slot::of(&object.uid));
-    assert_eq!((&key, label, facts.framework_uid.as_deref()), (&scene.key, slot, Some(&*object.uid)));
-    assert_eq!(refused(&scene.create_config_map(&object).await), (409, "AlreadyExists"));
+    assert_eq!((&key, label, facts.framework_uid.as_deref()), (&fixture.key, slot, Some(&*object.uid)));
+    assert_eq!(refused(&fixture.create_config_map(&object).await), (409, "AlreadyExists"));
 
     let wrong = Action::DeleteConfigMap { uid: "00000000-0000-4000-8000-000000000000".into() };
-    assert_eq!(refused(&scene.act(&object, wrong).await), (409, "Conflict"));
+    assert_eq!(refused(&fixture.act(&object, wrong).await), (409, "Conflict"));
     let confirm = || Action::ConfirmConfigMap { uid: facts.uid.clone() };
-    let alive = scene.act(&object, confirm()).await;
+    let alive = fixture.act(&object, confirm()).await;
     assert!(matches!(&alive, Reply::Object(Object::ConfigMap(map)) if !map.facts.deleting), "{alive:?}");
 
-    let delete = scene.act(&object, Action::DeleteConfigMap { uid: facts.uid.clone() }).await;
+    let delete = fixture.act(&object, Action::DeleteConfigMap { uid: facts.uid.clone() }).await;
     assert!(matches!(delete, Reply::Done), "{delete:?}");
     // Its finalizer is for other deleters: ours leaves nothing to the garbage collector.
-    assert_eq!(refused(&scene.act(&object, confirm()).await), (404, "NotFound"));
+    assert_eq!(refused(&fixture.act(&object, confirm()).await), (404, "NotFound"));
 }
 
 #[tokio::test]
 async fn a_stripped_label_is_restored_on_the_version_that_was_seen() {
-    let scene = Scene::new("labels").await;
-    let object = scene.persist().await;
-    let created = scene.create_config_map(&object).await;
+    let fixture = Fixture::new("labels").await;
+    let object = fixture.persist().await;
+    let created = fixture.create_config_map(&object).await;
     let Reply::Object(Object::ConfigMap(map)) = created else { panic!("{created:?}") };
     let strip = ["label", "configmap", "job-attempt", "-n=labels", "frameworkcontroller.microsoft.com/slot-"];
     kubectl(&strip, "").expect("it is stripped");
 
     let confirm = Action::ConfirmConfigMap { uid: map.facts.uid.clone() };
-    let seen = scene.act(&object, confirm).await;
+    let seen = fixture.act(&object, confirm).await;
     let Reply::Object(Object::ConfigMap(seen)) = seen else { panic!("{seen:?}") };
     assert_eq!(seen.label, None);
     let restore = |resource_version| Request::RestoreLabel {
@@ -213,15 +213,15 @@ async fn a_stripped_label_is_restored_on_the_version_that_was_seen() {
         uid: map.facts.uid.clone(),
         resource_version,
     };
-    assert_eq!(refused(&scene.send(restore(map.resource_version)).await), (409, "Conflict"));
-    let restored = scene.send(restore(seen.resource_version)).await;
+    assert_eq!(refused(&fixture.send(restore(map.resource_version)).await), (409, "Conflict"));
+    let restored = fixture.send(restore(seen.resource_version)).await;
     let Reply::Object(Object::ConfigMap(restored)) = restored else { panic!("{restored:?}") };
     assert_eq!(restored.label, map.label);
 }
 
 #[tokio::test]
 async fn a_foreign_pod_is_named_as_the_holder_of_the_name() {
-    let scene = Scene::new("holders").await;
+    let fixture = Fixture::new("holders").await;
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": "job-worker-0", "namespace": "holders"},
@@ -235,16 +235,16 @@ async fn a_foreign_pod_is_named_as_the_holder_of_the_name() {
         task_index: 0,
         instance,
     };
-    let reply = scene.send(Request::GetHolder { key: scene.key.clone(), action }).await;
+    let reply = fixture.send(Request::GetHolder { key: fixture.key.clone(), action }).await;
     let Reply::Foreign(words) = reply else { panic!("{reply:?}") };
     assert_eq!(words, "the name is taken by Pod job-worker-0, which nothing controls");
 }
 
 #[tokio::test]
 async fn the_servers_time_comes_with_every_reply() {
-    let scene = Scene::new("times").await;
+    let fixture = Fixture::new("times").await;
     let (reply, server) = send(
-        scene.client.clone(),
+        fixture.client.clone(),
         Request::AskTime,
         Metrics::new(),
         Arc::default(),
@@ -260,17 +260,17 @@ async fn the_servers_time_comes_with_every_reply() {
 
 #[tokio::test]
 async fn a_framework_is_deleted_by_its_uid() {
-    let scene = Scene::new("retention").await;
-    let object = scene.persist().await;
+    let fixture = Fixture::new("retention").await;
+    let object = fixture.persist().await;
     let (framework, status) = parts(&object);
     let mut other = Framework::clone(&framework);
     other.metadata.uid = Some("00000000-0000-4000-8000-000000000000".into());
     let delete =
         |framework| Request::Act { framework, status: Arc::clone(&status), action: Action::DeleteFramework };
-    assert_eq!(refused(&scene.send(delete(Arc::new(other))).await), (409, "Conflict"));
-    assert!(matches!(scene.send(delete(framework)).await, Reply::Done));
+    assert_eq!(refused(&fixture.send(delete(Arc::new(other))).await), (409, "Conflict"));
+    assert!(matches!(fixture.send(delete(framework)).await, Reply::Done));
     // Foreground: it goes when the garbage collector has seen that nothing is left of it.
-    match scene.send(Request::GetFramework { key: scene.key.clone() }).await {
+    match fixture.send(Request::GetFramework { key: fixture.key.clone() }).await {
         Reply::Refused(rejection) => assert_eq!(rejection.code, 404),
         Reply::Object(Object::Framework(object)) => {
             assert!(object.content.unwrap().0.metadata.deletion_timestamp.is_some())

@@ -15,7 +15,7 @@ pub const POLICY: &str = include_str!("../../deploy/base/queue_unit_policy.yaml"
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A namespace of one test.
-pub struct UnitSpace {
+pub struct UnitNamespace {
     /// Its units.
     pub units: Api<DynamicObject>,
     /// Its Queues.
@@ -34,26 +34,29 @@ pub fn answer(result: Result<DynamicObject, kube::Error>) -> Answer {
     }
 }
 
-impl UnitSpace {
+impl UnitNamespace {
     /// Makes the namespace.
-    pub async fn new(name: &str) -> UnitSpace {
+    pub async fn new(name: &str) -> UnitNamespace {
         let cluster = installed();
         cluster.namespace(name).await.expect("a namespace");
         let api = |resource: ApiResource| Api::namespaced_with(cluster.client(), name, &resource);
-        let space = UnitSpace {
+        let namespace = UnitNamespace {
             units: api(ApiResource::erase::<QueueUnit>(&())),
             queues: api(ApiResource::erase::<Queue>(&())),
         };
         let deadline = Instant::now() + PATIENCE;
         // A new resource is refused with 429 until its cache is filled, and a policy comes into force later.
-        while space.units.list(&ListParams::default()).await.is_err()
-            || space.queues.list(&ListParams::default()).await.is_err()
-            || space.try_create(&with("probe", "/consumerRef/namespace", json!("elsewhere"))).await.is_ok()
+        while namespace.units.list(&ListParams::default()).await.is_err()
+            || namespace.queues.list(&ListParams::default()).await.is_err()
+            || namespace
+                .try_create(&with("probe", "/consumerRef/namespace", json!("elsewhere")))
+                .await
+                .is_ok()
         {
             assert!(Instant::now() < deadline, "units, queues and the policy never came into force");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        space
+        namespace
     }
 
     fn of(&self, object: &Value) -> &Api<DynamicObject> {

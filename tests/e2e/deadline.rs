@@ -15,7 +15,7 @@ use crate::cluster::{
     self, Manifest, block_on, code, execute, frameworks, kubectl, lease, manifest, state, task_number,
 };
 use crate::lifetime::cases::side_by_side;
-use crate::lifetime::{self, DEADLINE, EXCEEDED, Scene, created, metrics, uid, until};
+use crate::lifetime::{self, DEADLINE, EXCEEDED, Fixture, created, metrics, uid, until};
 
 const FOREVER: (&str, &str) = ("run-duration", "forever");
 const HANG: (&str, &str) = ("hang-terminating", "true");
@@ -25,16 +25,16 @@ const CONTROLLER: &str = "deadline";
 /// early.
 const TRIES: [i64; 4] = [5, 10, 20, 60];
 
-fn scene() -> &'static Scene {
-    static SCENE: OnceLock<Scene> = OnceLock::new();
-    SCENE.get_or_init(|| {
+fn fixture() -> &'static Fixture {
+    static FIXTURE: OnceLock<Fixture> = OnceLock::new();
+    FIXTURE.get_or_init(|| {
         let ns = lease::namespace("deadline");
-        Scene::of(&ns, Recording::start(&ns))
+        Fixture::of(&ns, Recording::start(&ns))
     })
 }
 
 fn ns() -> &'static str {
-    &scene().namespace
+    &fixture().namespace
 }
 
 fn create(framework: &Manifest) -> Framework {
@@ -43,7 +43,7 @@ fn create(framework: &Manifest) -> Framework {
 
 /// Asserts that its deadline ended a Framework, and that nothing of it is left.
 fn assert_exceeded(name: &str) -> Framework {
-    let completed = scene().assert_exceeded(name);
+    let completed = fixture().assert_exceeded(name);
     cluster::assert_nothing_is_left(ns(), name);
     completed
 }
@@ -54,7 +54,7 @@ fn deadline_passes(seen: &Framework, other: &str) {
     let seconds = seen.spec.active_deadline_seconds.expect("it has a deadline");
     lifetime::until_past(created(seen) + SignedDuration::from_secs(seconds));
     create(&manifest(other).role("a", 1, &[FOREVER]).field(DEADLINE, 1));
-    scene().completed(other);
+    fixture().completed(other);
 }
 
 /// Waits until it is persisted how the attempt ends: the code.
@@ -62,7 +62,7 @@ fn end(name: &str) -> i32 {
     let has_end = |seen: &Framework| {
         seen.status.as_ref().is_some_and(|status| status.attempt_status.completion_status.is_some())
     };
-    code(&scene().was(name, "ended", has_end)).0
+    code(&fixture().was(name, "ended", has_end)).0
 }
 
 /// Lets hanging Pods go.
@@ -74,10 +74,10 @@ fn release(name: &str) {
 
 /// Asserts that a Framework ended otherwise and that no deadline has touched it.
 fn assert_untouched(name: &str, code: i32) {
-    let completed = scene().completed(name);
+    let completed = fixture().completed(name);
     assert_eq!(cluster::code(&completed).0, code, "{name}");
-    scene().assert_one_outcome(name);
-    assert!(scene().notes(name, "DeadlineExceeded").is_empty(), "{name}");
+    fixture().assert_one_outcome(name);
+    assert!(fixture().notes(name, "DeadlineExceeded").is_empty(), "{name}");
     let conditions = completed.status.expect("a status").conditions;
     assert!(conditions.iter().all(|condition| condition.reason != "DeadlineExceeded"), "{conditions:#?}");
 }
@@ -85,7 +85,7 @@ fn assert_untouched(name: &str, code: i32) {
 /// How many Pods a Framework ever had.
 fn pods_of(name: &str) -> usize {
     let prefix = format!("{name}-");
-    scene().recording().look(|changes| {
+    fixture().recording().look(|changes| {
         let pods = changes.iter().filter_map(|change| match &change.object {
             Object::Pod(pod) => Some((pod.metadata.name.as_deref()?, pod.metadata.uid.as_deref()?)),
             _ => None,
@@ -141,7 +141,7 @@ mod cases {
                     .is_some_and(|status| status.retry_policy_status.retry_delay_sec.is_some())
             };
             let waits = |seen: &Framework| waited(seen) || state(seen) == Some(State::Completed);
-            if waited(&scene().was(&name, "waiting for its next attempt", waits)) {
+            if waited(&fixture().was(&name, "waiting for its next attempt", waits)) {
                 let completed = assert_exceeded(&name);
                 return assert_eq!(completed.status.expect("a status").attempt_status.id, 1);
             }
@@ -182,7 +182,7 @@ mod cases {
         });
         create(&hanging.field(DEADLINE, 3));
         assert_exceeded("hanging");
-        let requests = scene().requests();
+        let requests = fixture().requests();
         let forced = requests.iter().filter(|request| {
             let grace = request.request_object.as_ref().and_then(|body| body.get("gracePeriodSeconds"));
             request.namespace == ns()
@@ -203,10 +203,10 @@ mod cases {
             println!("{name}: {} Pods before the deadline", pods_of(name));
         }
         let before = (pods_of("attempts"), pods_of("tasks"));
-        let seen = scene().completed("attempts");
+        let seen = fixture().completed("attempts");
         deadline_passes(&seen, "attemptsother");
         assert_eq!((pods_of("attempts"), pods_of("tasks")), before);
-        ["attempts", "tasks"].into_iter().for_each(|name| scene().assert_one_outcome(name));
+        ["attempts", "tasks"].into_iter().for_each(|name| fixture().assert_one_outcome(name));
     }
 
     pub fn a_rescale_that_is_under_way_is_cut_off() {
@@ -221,7 +221,7 @@ mod cases {
             let status = seen.status.as_ref();
             status.and_then(|status| status.task("a", 3)).is_none_or(|task| task.deletion_pending)
         };
-        scene().was("rescaled", "scaled down", |seen| seen.status.is_some() && shrinks(seen));
+        fixture().was("rescaled", "scaled down", |seen| seen.status.is_some() && shrinks(seen));
         task_number(ns(), "rescaled", 6);
         assert_exceeded("rescaled");
     }
@@ -233,9 +233,9 @@ mod cases {
             let pods = [("run-duration", run.as_str()), ("exit-code", "0")];
             create(&manifest(name).retry(false, -1).role("a", 2, &pods).field(DEADLINE, 4));
         }
-        let codes: Vec<i32> = racing.iter().map(|name| code(&scene().completed(name)).0).collect();
+        let codes: Vec<i32> = racing.iter().map(|name| code(&fixture().completed(name)).0).collect();
         println!("codes by how long the Pods run: {codes:?}");
-        deadline_passes(&scene().completed(&racing[9]), "racingother");
+        deadline_passes(&fixture().completed(&racing[9]), "racingother");
         for (name, code) in racing.iter().zip(codes) {
             match code {
                 0 => assert_untouched(name, 0),
@@ -246,11 +246,11 @@ mod cases {
 
     pub fn the_metrics_count_the_persisted_ends() {
         create(&manifest("counted").role("a", 1, &[FOREVER]).field(DEADLINE, 3600));
-        scene().ran("counted", 1);
+        fixture().ran("counted", 1);
         let remaining = |suffix: &str| format!("framework_active_deadline_remaining_seconds_{suffix}");
         until("three have been ended", || value("framework_deadline_exceeded_total") >= 3);
         until("the metrics agree with what was stored", || {
-            let ended = scene().recording().look(|changes| {
+            let ended = fixture().recording().look(|changes| {
                 let ended = changes.iter().filter_map(|change| match &change.object {
                     Object::Framework(seen) => {
                         let end = seen.status.as_ref()?.attempt_status.completion_status.as_ref()?;

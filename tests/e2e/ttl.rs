@@ -15,7 +15,7 @@ use crate::cluster::{
     self, Manifest, apply, block_on, frameworks, installed, kubectl, lease, log_of, manifest, state,
 };
 use crate::lifetime::cases::side_by_side;
-use crate::lifetime::{self, DEADLINE, Scene, TTL, expiry, is_retirement, metrics, uid, until};
+use crate::lifetime::{self, DEADLINE, Fixture, TTL, expiry, is_retirement, metrics, uid, until};
 
 /// The controller of these tests: its metrics count their Frameworks and no others.
 const CONTROLLER: &str = "ttl";
@@ -24,11 +24,11 @@ const FOREIGN: &str = "test.example.com/held";
 /// How many Frameworks have both fields at once.
 const MANY: usize = 60;
 
-fn scene() -> &'static Scene {
-    static SCENE: OnceLock<Scene> = OnceLock::new();
-    SCENE.get_or_init(|| {
+fn fixture() -> &'static Fixture {
+    static FIXTURE: OnceLock<Fixture> = OnceLock::new();
+    FIXTURE.get_or_init(|| {
         let ns = lease::namespace("ttl");
-        Scene::of(&ns, Recording::start(&ns))
+        Fixture::of(&ns, Recording::start(&ns))
     })
 }
 
@@ -38,18 +38,18 @@ fn quick(name: &str, exit: &str) -> Manifest {
 }
 
 fn create(framework: &Manifest) -> Framework {
-    framework.create(&scene().namespace)
+    framework.create(&fixture().namespace)
 }
 
 /// The controller has done all it would do by now: another Framework, created now, has expired and is gone.
 fn another_one_expires(name: &str) {
     create(&quick(name, "0").field(TTL, 1));
-    scene().gone(&scene().completed(name));
+    fixture().gone(&fixture().completed(name));
 }
 
 /// The Framework as it is now, which is not being deleted.
 fn kept(name: &str) -> Framework {
-    let seen = block_on(frameworks(&scene().namespace).get(name)).expect("it is kept");
+    let seen = block_on(frameworks(&fixture().namespace).get(name)).expect("it is kept");
     assert_eq!(seen.metadata.deletion_timestamp, None, "{name} is being deleted");
     seen
 }
@@ -57,12 +57,12 @@ fn kept(name: &str) -> Framework {
 /// Ends by itself, and is deleted so many seconds later.
 fn expires(name: &str, exit: &str, seconds: i32) {
     create(&quick(name, exit).field(TTL, seconds));
-    let completed = scene().completed(name);
+    let completed = fixture().completed(name);
     assert_eq!(cluster::code(&completed).0.to_string(), exit);
-    scene().gone(&completed);
-    scene().assert_deleted_once(&completed, expiry(&completed));
-    cluster::assert_nothing_is_left(&scene().namespace, name);
-    let note = scene().event(name, "ShortTTLSecondsAfterFinished");
+    fixture().gone(&completed);
+    fixture().assert_deleted_once(&completed, expiry(&completed));
+    cluster::assert_nothing_is_left(&fixture().namespace, name);
+    let note = fixture().event(name, "ShortTTLSecondsAfterFinished");
     assert!(note.contains(&format!("spec.ttlSecondsAfterFinished is {seconds}")), "{note}");
 }
 
@@ -71,19 +71,19 @@ mod cases {
 
     pub fn without_it_a_framework_is_kept() {
         create(&quick("unset", "0"));
-        let completed = scene().completed("unset");
+        let completed = fixture().completed("unset");
         another_one_expires("unsetother");
         assert_eq!(uid(&kept("unset")), uid(&completed));
-        assert!(scene().deletes("unset").is_empty());
+        assert!(fixture().deletes("unset").is_empty());
     }
 
     pub fn before_it_has_passed_nobody_deletes() {
         create(&quick("early", "0").field(TTL, 3600));
-        scene().completed("early");
+        fixture().completed("early");
         another_one_expires("earlyother");
         kept("early");
-        assert!(scene().deletes("early").is_empty());
-        assert!(scene().notes("early", "ShortTTLSecondsAfterFinished").is_empty(), "an hour is not short");
+        assert!(fixture().deletes("early").is_empty());
+        assert!(fixture().notes("early", "ShortTTLSecondsAfterFinished").is_empty(), "an hour is not short");
     }
 
     pub fn once_it_has_passed_after_a_success_the_framework_is_deleted_once() {
@@ -96,9 +96,9 @@ mod cases {
 
     pub fn zero_deletes_at_once_and_the_history_reports_the_end_all_the_same() {
         expires("zero", "0", 0);
-        let completed = scene().completed("zero");
+        let completed = fixture().completed("zero");
         until("the history has the Framework as it ended", || {
-            logged(&log_of(CONTROLLER), &scene().namespace).iter().any(|snapshot| {
+            logged(&log_of(CONTROLLER), &fixture().namespace).iter().any(|snapshot| {
                 let ended = snapshot.object["status"]["state"] == serde_json::json!(State::Completed);
                 snapshot.trigger == "OnFrameworkDeletion" && snapshot.meta("uid") == uid(&completed) && ended
             })
@@ -108,10 +108,10 @@ mod cases {
     pub fn with_both_fields_the_deadline_ends_it_and_then_it_is_deleted() {
         let both = manifest("both").role("a", 2, &[("run-duration", "forever")]);
         create(&both.field(DEADLINE, 3).field(TTL, 2));
-        let completed = scene().assert_exceeded("both");
-        scene().gone(&completed);
-        scene().assert_deleted_once(&completed, expiry(&completed));
-        cluster::assert_nothing_is_left(&scene().namespace, "both");
+        let completed = fixture().assert_exceeded("both");
+        fixture().gone(&completed);
+        fixture().assert_deleted_once(&completed, expiry(&completed));
+        cluster::assert_nothing_is_left(&fixture().namespace, "both");
     }
 
     pub fn all_that_it_owns_goes_before_it() {
@@ -126,9 +126,9 @@ mod cases {
             "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: owned\n  {reference}\n---\n\
              apiVersion: v1\nkind: Pod\nmetadata:\n  name: owned\n  {reference}\nspec: {pod}\n"
         );
-        apply(&scene().namespace, &owned);
-        scene().gone(&owner);
-        let ends = scene().recording().look(|changes| {
+        apply(&fixture().namespace, &owned);
+        fixture().gone(&owner);
+        let ends = fixture().recording().look(|changes| {
             let gone = changes.iter().filter(|change| change.what == What::Gone);
             gone.filter_map(|change| match &change.object {
                 Object::Framework(seen) if uid(seen) == uid(&owner) => Some(("owner", change.version)),
@@ -143,26 +143,26 @@ mod cases {
             .collect::<BTreeMap<_, _>>()
         });
         assert!(ends.len() == 3 && ends["map"] < ends["owner"] && ends["pod"] < ends["owner"], "{ends:?}");
-        cluster::assert_nothing_is_left(&scene().namespace, "owner");
+        cluster::assert_nothing_is_left(&fixture().namespace, "owner");
     }
 
     pub fn somebody_elses_finalizer_holds_it_and_it_is_deleted_once() {
         let mut held = quick("held", "0").field(TTL, 1).object();
         held.metadata.finalizers = Some(vec![FOREIGN.to_owned()]);
-        block_on(frameworks(&scene().namespace).create(&PostParams::default(), &held)).expect("accepted");
-        let completed = scene().completed("held");
+        block_on(frameworks(&fixture().namespace).create(&PostParams::default(), &held)).expect("accepted");
+        let completed = fixture().completed("held");
         let holds = |seen: &Framework| {
             let finalizers = seen.metadata.finalizers.as_deref();
             seen.metadata.deletion_timestamp.is_some() && finalizers == Some(&[FOREIGN.to_owned()])
         };
-        scene().was("held", "held by nothing else", holds);
+        fixture().was("held", "held by nothing else", holds);
         another_one_expires("heldother");
-        scene().assert_deleted_once(&completed, expiry(&completed));
-        let free = ["patch", "fw", "held", "--namespace", &scene().namespace, "--type=merge", "-p"];
+        fixture().assert_deleted_once(&completed, expiry(&completed));
+        let free = ["patch", "fw", "held", "--namespace", &fixture().namespace, "--type=merge", "-p"];
         kubectl(&[&free[..], &[r#"{"metadata": {"finalizers": null}}"#]].concat());
-        scene().gone(&completed);
-        scene().assert_deleted_once(&completed, expiry(&completed));
-        let versions = scene().versions("held");
+        fixture().gone(&completed);
+        fixture().assert_deleted_once(&completed, expiry(&completed));
+        let versions = fixture().versions("held");
         let began: Vec<_> =
             versions.iter().filter_map(|(_, seen)| seen.metadata.deletion_timestamp.as_ref()).collect();
         assert!(!began.is_empty() && began.iter().all(|at| *at == began[0]), "{began:?}");
@@ -170,15 +170,15 @@ mod cases {
 
     pub fn another_one_of_the_same_name_is_not_deleted_in_its_place() {
         create(&quick("again", "0").field(TTL, 5));
-        let first = scene().completed("again");
-        cluster::delete(&scene().namespace, "again");
-        scene().gone(&first);
+        let first = fixture().completed("again");
+        cluster::delete(&fixture().namespace, "again");
+        fixture().gone(&first);
         let second = create(&quick("again", "0").field(TTL, 3600));
         lifetime::until_past(expiry(&first));
         another_one_expires("againother");
         assert_eq!(uid(&kept("again")), uid(&second));
         // On a busy machine the first one may have expired before it was deleted.
-        for delete in scene().deletes("again") {
+        for delete in fixture().deletes("again") {
             let body = delete.request_object.as_ref().expect("it says which");
             assert_eq!(body.pointer("/preconditions/uid").and_then(|uid| uid.as_str()), Some(uid(&first)));
         }
@@ -186,27 +186,27 @@ mod cases {
 
     pub fn a_refused_deletion_is_tried_again_says_so_and_holds_nobody_else_up() {
         let refused = create(&manifest("refused").role("a", 1, &[]).field(TTL, 0));
-        apply(&scene().namespace, POLICY);
-        let dry = ["delete", "fw", "refused", "--namespace", &scene().namespace, "--dry-run=server"];
+        apply(&fixture().namespace, POLICY);
+        let dry = ["delete", "fw", "refused", "--namespace", &fixture().namespace, "--dry-run=server"];
         until("the policy is in force", || {
             let output = installed().kubectl(&dry).expect("kubectl runs");
             output.stderr.contains("the test keeps it")
         });
         create(&quick("refusedother", "0").field(TTL, 1));
-        cluster::execute(&scene().namespace, "refused", "Stop");
-        let completed = scene().completed("refused");
+        cluster::execute(&fixture().namespace, "refused", "Stop");
+        let completed = fixture().completed("refused");
         let series =
             r#"frameworkcontroller_api_requests_total{code="422",resource="frameworks",verb="delete"}"#;
         until("the metric counts two refusals", || value(series) >= 2);
-        let note = scene().event("refused", "DeletionFailed");
+        let note = fixture().event("refused", "DeletionFailed");
         assert!(note.contains("the test keeps it") && note.contains("(422)"), "{note}");
-        scene().gone(&scene().completed("refusedother"));
+        fixture().gone(&fixture().completed("refusedother"));
         kept("refused");
 
         let policy = ["validatingadmissionpolicybinding/test-ttl", "validatingadmissionpolicy/test-ttl"];
         kubectl(&["delete", policy[0], policy[1]]);
-        scene().gone(&refused);
-        let deletes = scene().deletes("refused");
+        fixture().gone(&refused);
+        let deletes = fixture().deletes("refused");
         deletes.iter().for_each(|delete| lifetime::assert_is_deletion(delete, &refused, expiry(&completed)));
         let (last, before) = deletes.split_last().expect("it was deleted");
         assert!(last.code == 200 && before.iter().all(|delete| delete.code == 422), "{deletes:#?}");
@@ -217,9 +217,10 @@ mod cases {
         until("five have gone", || value("framework_ttl_deletions_total") >= 5);
         until("the metrics agree with the audit log", || {
             let accepted = |request: &Record| is_retirement(request) && request.code == 200;
-            let deleted = scene().requests();
+            let deleted = fixture().requests();
             let deleted = deleted.iter().filter(|request| accepted(request)).count() as u64;
-            let all = block_on(frameworks(&scene().namespace).list(&ListParams::default())).expect("a list");
+            let all =
+                block_on(frameworks(&fixture().namespace).list(&ListParams::default())).expect("a list");
             let waits = |seen: &&Framework| {
                 let is_kept = seen.metadata.deletion_timestamp.is_none();
                 state(seen) == Some(State::Completed)
@@ -246,22 +247,22 @@ mod cases {
             let both = manifest(name).role("a", 2, pods).retry(false, i32::from(number % 4 == 0) * -2);
             create(&both.field(DEADLINE, deadline).field(TTL, number % 3));
         }
-        let completed: Vec<Framework> = many.iter().map(|name| scene().completed(name)).collect();
-        completed.iter().for_each(|seen| scene().gone(seen));
-        let mut requests = scene().requests();
+        let completed: Vec<Framework> = many.iter().map(|name| fixture().completed(name)).collect();
+        completed.iter().for_each(|seen| fixture().gone(seen));
+        let mut requests = fixture().requests();
         requests.retain(is_retirement);
         let mut exceeded = 0;
         for (name, seen) in many.iter().zip(&completed) {
-            scene().assert_one_outcome(name);
+            fixture().assert_one_outcome(name);
             exceeded += usize::from(cluster::code(seen).0 == lifetime::EXCEEDED.0);
             let deletes: Vec<&Record> = requests.iter().filter(|request| request.name == *name).collect();
             assert_eq!(deletes.len(), 1, "{name}: {deletes:#?}");
             lifetime::assert_is_deletion(deletes[0], seen, expiry(seen));
         }
         let label = ListParams::default().labels(&format!("FC_FRAMEWORK_NAME in ({})", many.join(",")));
-        let left = block_on(cluster::pods(&scene().namespace).list(&label)).expect("a list").items;
+        let left = block_on(cluster::pods(&fixture().namespace).list(&label)).expect("a list").items;
         assert!(left.is_empty(), "Pods are left over: {left:#?}");
-        let left = block_on(cluster::config_maps(&scene().namespace).list(&label)).expect("a list").items;
+        let left = block_on(cluster::config_maps(&fixture().namespace).list(&label)).expect("a list").items;
         assert!(left.is_empty(), "ConfigMaps are left over: {left:#?}");
         println!("{exceeded} of {MANY} ended by their deadlines");
         assert!(exceeded >= MANY / 2, "those that run forever: {exceeded}");

@@ -43,7 +43,7 @@ pub fn until_past(due: Timestamp) {
 }
 
 /// A namespace, from its beginning on.
-pub struct Scene {
+pub struct Fixture {
     pub namespace: String,
     recording: Recording,
     mark: Mark,
@@ -56,16 +56,16 @@ fn runs(seen: &Framework, tasks: i32) -> bool {
     counts.is_some_and(|counts| counts.running == tasks)
 }
 
-impl Scene {
+impl Fixture {
     /// Begins with a recording of a namespace in which there is nothing yet.
-    pub fn of(namespace: &str, recording: Recording) -> Scene {
+    pub fn of(namespace: &str, recording: Recording) -> Fixture {
         let mark = installed().audit().mark().expect("the log is there");
-        Scene { namespace: namespace.to_owned(), recording, mark, late: LATE }
+        Fixture { namespace: namespace.to_owned(), recording, mark, late: LATE }
     }
 
     /// Actions here may be as late as a test waits: the controller or the API server is away for a while.
-    pub fn under_chaos(self) -> Scene {
-        Scene { late: SignedDuration::MAX, ..self }
+    pub fn under_chaos(self) -> Fixture {
+        Fixture { late: SignedDuration::MAX, ..self }
     }
 
     /// The recording itself.

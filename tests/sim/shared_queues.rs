@@ -26,14 +26,14 @@ enum Leaves {
 }
 
 /// Two replicas, a queue, and a quota whose only place is taken.
-struct Scene {
+struct Fixture {
     cluster: SimCluster,
     user: User,
     owner: Controller,
     other: Controller,
 }
 
-impl Scene {
+impl Fixture {
     /// `lack` is the rule that the replicas lack.
     async fn new(cluster: SimCluster, lack: Option<Defect>) -> Self {
         let user = cluster.user();
@@ -51,10 +51,10 @@ impl Scene {
         shared(&cluster, &[&one, &two]).await;
         let owner = slots::owner(&cluster.history(), Slot::of(NAMESPACE)).expect("the slot has an owner");
         let (owner, other) = if owner == one.name { (one, two) } else { (two, one) };
-        let scene = Scene { cluster, user, owner, other };
-        scene.unit("holder", 0).await;
-        assert!(scene.comes("holder", "Dequeued").await, "there is room for it");
-        scene
+        let fixture = Fixture { cluster, user, owner, other };
+        fixture.unit("holder", 0).await;
+        assert!(fixture.comes("holder", "Dequeued").await, "there is room for it");
+        fixture
     }
 
     /// A user makes a unit, and it is in the queue.
@@ -105,35 +105,35 @@ impl Scene {
 /// The watch of the other replica does not show a release.
 fn unshown(seed: u64, lack: Option<Defect>) -> Result<(), String> {
     simulate(seed, Options { keep_trace: false, ..calm() }, |cluster| async move {
-        let scene = Scene::new(cluster, lack).await;
-        scene.unit("waits", 0).await;
-        scene.cluster.freeze_watches(&scene.other.name, "queueunits", SECOND * 100);
-        scene.unit("urgent", 10).await;
-        scene.make_room();
-        assert!(scene.comes("urgent", "Dequeued").await, "there is room for it");
-        scene.end(Leaves::ByStop).await
+        let fixture = Fixture::new(cluster, lack).await;
+        fixture.unit("waits", 0).await;
+        fixture.cluster.freeze_watches(&fixture.other.name, "queueunits", SECOND * 100);
+        fixture.unit("urgent", 10).await;
+        fixture.make_room();
+        assert!(fixture.comes("urgent", "Dequeued").await, "there is room for it");
+        fixture.end(Leaves::ByStop).await
     })
 }
 
 /// The release of one unit hangs on its way. Then another unit comes to the front.
 fn late(seed: u64, leaves: Leaves, lack: Option<Defect>) -> Result<(), String> {
     simulate(seed, Options { keep_trace: false, ..calm() }, |cluster| async move {
-        let scene = Scene::new(cluster, lack).await;
-        scene.unit("first", 1).await;
-        scene.unit("second", 0).await;
+        let fixture = Fixture::new(cluster, lack).await;
+        fixture.unit("first", 1).await;
+        fixture.unit("second", 0).await;
         pass(SECOND * 3).await;
         let late = Rule::new(Fault::Hang(Some(SECOND * 12)));
-        let late = late.verb(Verb::UpdateStatus).plural("queueunits").who(&scene.owner.name).times(1);
-        scene.cluster.faults(|faults| faults.script(late));
-        scene.make_room();
+        let late = late.verb(Verb::UpdateStatus).plural("queueunits").who(&fixture.owner.name).times(1);
+        fixture.cluster.faults(|faults| faults.script(late));
+        fixture.make_room();
         pass(Duration::from_millis(500)).await;
         let front = json!({ "spec": { "priority": 10 } });
-        scene.user.patch("queueunits", "second", front).expect("it waits");
+        fixture.user.patch("queueunits", "second", front).expect("it waits");
         // The leader learns that the owner leaves, and then of its slots. Otherwise it may give them back:
         // they come to it once the Lease has lapsed, when the release has landed.
-        let member = member_of(&scene.other.name);
-        scene.cluster.freeze_watches(&member, "configmaps", SECOND);
-        scene.end(leaves).await
+        let member = member_of(&fixture.other.name);
+        fixture.cluster.freeze_watches(&member, "configmaps", SECOND);
+        fixture.end(leaves).await
     })
 }
 

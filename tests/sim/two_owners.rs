@@ -24,7 +24,7 @@ enum Lack {
 }
 
 /// Two replicas with equal shares.
-struct Scene {
+struct Fixture {
     cluster: SimCluster,
     user: User,
     /// It started first.
@@ -32,7 +32,7 @@ struct Scene {
     other: Controller,
 }
 
-impl Scene {
+impl Fixture {
     async fn new(cluster: SimCluster, lack: Lack, mut setup: Setup) -> Self {
         let mut policy = policy();
         match lack {
@@ -50,7 +50,7 @@ impl Scene {
         let other = start(2);
         shared(&cluster, &[&leader, &other]).await;
         let user = cluster.user();
-        Scene { cluster, user, leader, other }
+        Fixture { cluster, user, leader, other }
     }
 
     /// Waits until all Frameworks have this state.
@@ -83,26 +83,26 @@ fn play<F: Future<Output = Result<(), String>>>(
     seed: u64,
     lack: Lack,
     setup: Setup,
-    interleaving: impl FnOnce(Scene) -> F,
+    interleaving: impl FnOnce(Fixture) -> F,
 ) -> Result<(), String> {
     simulate(seed, Options { keep_trace: false, ..calm() }, |cluster| async move {
-        interleaving(Scene::new(cluster, lack, setup).await).await
+        interleaving(Fixture::new(cluster, lack, setup).await).await
     })
 }
 
 /// B2. The Lease of a replica is not renewed. All Frameworks are stopped while the replica may still act.
 fn take_over(seed: u64, lack: Lack) -> Result<(), String> {
-    play(seed, lack, Setup::default(), |scene| async move {
+    play(seed, lack, Setup::default(), |fixture| async move {
         for index in 0..16 {
-            framework(&format!("f{index}")).role("w", 1).fate("run-ms", "forever").create(&scene.user);
+            framework(&format!("f{index}")).role("w", 1).fate("run-ms", "forever").create(&fixture.user);
         }
-        scene.all_are("AttemptRunning").await;
-        scene.cut_member();
+        fixture.all_are("AttemptRunning").await;
+        fixture.cut_member();
         // Its last renewal was sent less than a second before, and lets it act for four seconds.
         pass(SECOND * 5 / 2).await;
-        (0..16).for_each(|index| assert!(scene.user.stop(&format!("f{index}"))));
-        scene.all_are("Completed").await;
-        scene.judged()
+        (0..16).for_each(|index| assert!(fixture.user.stop(&format!("f{index}"))));
+        fixture.all_are("Completed").await;
+        fixture.judged()
     })
 }
 
@@ -110,44 +110,44 @@ fn take_over(seed: u64, lack: Lack) -> Result<(), String> {
 fn waiting_requests(seed: u64, lack: Lack) -> Result<(), String> {
     let mut setup = Setup::default();
     (setup.settings.qps, setup.settings.burst) = (8.0, 4);
-    play(seed, lack, setup, |scene| async move {
+    play(seed, lack, setup, |fixture| async move {
         for index in 0..8 {
-            framework(&format!("f{index}")).role("w", 40).fate("run-ms", "forever").create(&scene.user);
+            framework(&format!("f{index}")).role("w", 40).fate("run-ms", "forever").create(&fixture.user);
         }
         let begun = |user: &User| user.list("pods").len() > 8;
-        assert!(scene.cluster.until(SECOND * 60, begun).await, "no Pods are created");
-        scene.cut_member();
+        assert!(fixture.cluster.until(SECOND * 60, begun).await, "no Pods are created");
+        fixture.cut_member();
         pass(SECOND * 20).await;
-        scene.judged()
+        fixture.judged()
     })
 }
 
 /// B8. A slot goes away and comes back. Creates of its Frameworks were refused when it went away; under the
 /// other owner the Frameworks run to their end.
 fn old_list(seed: u64, lack: Lack) -> Result<(), String> {
-    play(seed, lack, Setup::default(), |scene| async move {
+    play(seed, lack, Setup::default(), |fixture| async move {
         let refused = Rule::new(Fault::Quota).verb(Verb::Create).plural("pods").times(u32::MAX);
-        scene.cluster.faults(|faults| faults.script(refused));
+        fixture.cluster.faults(|faults| faults.script(refused));
         for index in 0..8 {
-            framework(&format!("f{index}")).role("w", 1).create(&scene.user);
+            framework(&format!("f{index}")).role("w", 1).create(&fixture.user);
         }
-        scene.all_are("AttemptPreparing").await;
+        fixture.all_are("AttemptPreparing").await;
         pass(SECOND * 5).await;
-        let clients = [scene.other.name.clone(), member_of(&scene.other.name)];
-        clients.iter().for_each(|who| scene.cluster.faults(|faults| faults.cut(who, Cut::Refused)));
-        shared(&scene.cluster, &[&scene.leader]).await;
-        scene.cluster.faults(framework_sim::Faults::unscript);
-        scene.all_are("Completed").await;
-        let before = scene.cluster.history().exchanges.len();
-        clients.iter().for_each(|who| scene.cluster.faults(|faults| faults.mend(who)));
+        let clients = [fixture.other.name.clone(), member_of(&fixture.other.name)];
+        clients.iter().for_each(|who| fixture.cluster.faults(|faults| faults.cut(who, Cut::Refused)));
+        shared(&fixture.cluster, &[&fixture.leader]).await;
+        fixture.cluster.faults(framework_sim::Faults::unscript);
+        fixture.all_are("Completed").await;
+        let before = fixture.cluster.history().exchanges.len();
+        clients.iter().for_each(|who| fixture.cluster.faults(|faults| faults.mend(who)));
         // Its next LIST comes late. By then nothing is left to be done.
-        let late = Rule::new(Fault::Delay(SECOND * 30)).verb(Verb::List).who(&scene.other.name);
-        scene.cluster.faults(|faults| faults.script(late.times(u32::MAX)));
-        shared(&scene.cluster, &[&scene.leader, &scene.other]).await;
+        let late = Rule::new(Fault::Delay(SECOND * 30)).verb(Verb::List).who(&fixture.other.name);
+        fixture.cluster.faults(|faults| faults.script(late.times(u32::MAX)));
+        shared(&fixture.cluster, &[&fixture.leader, &fixture.other]).await;
         pass(SECOND * 60).await;
-        let history = scene.cluster.history();
+        let history = fixture.cluster.history();
         let is_act = |one: &&Exchange| {
-            *one.who == *scene.other.name && matches!(one.verb, Verb::Create | Verb::UpdateStatus)
+            *one.who == *fixture.other.name && matches!(one.verb, Verb::Create | Verb::UpdateStatus)
         };
         let stale = history.exchanges[before..].iter().find(is_act);
         stale.map_or(Ok(()), |act| Err(format!("it acts for {}, which has ended", act.name)))?;
@@ -158,14 +158,14 @@ fn old_list(seed: u64, lack: Lack) -> Result<(), String> {
 
 /// B10. Frameworks are created with labels of other slots.
 fn foreign_labels(seed: u64, lack: Lack) -> Result<(), String> {
-    play(seed, lack, Setup::default(), |scene| async move {
+    play(seed, lack, Setup::default(), |fixture| async move {
         for index in 0..8_u8 {
             let mut copy = framework(&format!("f{index}")).role("w", 1).value();
             copy["metadata"]["labels"][SLOT] = Slot(index * 32).to_string().into();
-            scene.user.create(copy).expect("the name is free");
+            fixture.user.create(copy).expect("the name is free");
         }
-        scene.all_are("Completed").await;
-        let mut history = scene.cluster.history();
+        fixture.all_are("Completed").await;
+        let mut history = fixture.cluster.history();
         // The replica that sees a wrong label puts it right.
         history.exchanges.retain(|one| one.verb != Verb::Patch);
         judged(history)

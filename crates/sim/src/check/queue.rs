@@ -6,13 +6,13 @@
 //! lowers, shows a little later. [`Blind`] makes an allowance for that; it is zero where no user makes such
 //! changes.
 
-mod books;
+mod accounts;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::books::{Books, Change as Booked, phase};
+use self::accounts::{AccountChange, Accounts, phase};
 use crate::check::state_at::{by_controller, framework_of_map};
 use crate::check::violation::Violation;
 use crate::history::{Change, History};
@@ -46,12 +46,12 @@ pub struct QueueCounts {
 /// # Errors
 /// When a promise was broken.
 pub fn check(history: &History, blind: Blind) -> Result<(), Violation> {
-    let mut books = Books::default();
+    let mut accounts = Accounts::default();
     let mut begun = Beginnings::default();
     for change in &history.changes {
         once(change)?;
-        begun.take(change, &books)?;
-        let Some(Booked { before, after, release }) = books.take(change) else { continue };
+        begun.take(change, &accounts)?;
+        let Some(AccountChange { before, after, release }) = accounts.take(change) else { continue };
         for (at, resource) in ["pods", "cpu"].into_iter().enumerate() {
             let is_more = after.sum()[at] > before.sum()[at];
             if !is_more || after.limit[at].is_none_or(|limit| after.sum()[at] <= limit) {
@@ -59,7 +59,7 @@ pub fn check(history: &History, blind: Blind) -> Result<(), Violation> {
             }
             // A change by others is no breach. A release is one, unless the controller could not see the
             // change yet.
-            let (limit, others) = books.seen(change, at, blind.0);
+            let (limit, others) = accounts.seen(change, at, blind.0);
             let sum = after.held[at] + others;
             if release && sum > limit {
                 let what = format!(
@@ -78,11 +78,11 @@ pub fn check(history: &History, blind: Blind) -> Result<(), Violation> {
 /// # Errors
 /// When something does.
 pub fn at_quiescence(history: &History) -> Result<(), Violation> {
-    let mut books = Books::default();
+    let mut accounts = Accounts::default();
     for change in &history.changes {
-        books.take(change);
+        accounts.take(change);
     }
-    let Some((unit, why)) = books.waits_in_vain() else { return Ok(()) };
+    let Some((unit, why)) = accounts.waits_in_vain() else { return Ok(()) };
     let last = history.of("queueunits").filter(|change| change.uid == unit).last();
     last.map_or(Ok(()), |change| Err(Violation::new(WAITS, change, why)))
 }
@@ -136,7 +136,7 @@ struct Beginnings {
 }
 
 impl Beginnings {
-    fn take(&mut self, change: &Arc<Change>, books: &Books) -> Result<(), Violation> {
+    fn take(&mut self, change: &Arc<Change>, accounts: &Accounts) -> Result<(), Violation> {
         if change.is("frameworks") {
             let label =
                 |object: &Arc<Object>| object["metadata"]["labels"][LABEL].as_str().unwrap_or("").is_empty();
@@ -149,7 +149,7 @@ impl Beginnings {
         }
         let Some(name) = framework_of_map(change.object()) else { return Ok(()) };
         let uid = change.object().controller().and_then(|owner| owner["uid"].as_str()).unwrap_or("");
-        if self.free.contains(uid) || books.was_released(uid) {
+        if self.free.contains(uid) || accounts.was_released(uid) {
             return Ok(());
         }
         let what = format!("the ConfigMap of {name} is created before its unit is released");

@@ -7,22 +7,22 @@ use serde_json::{Value, json};
 use crate::cluster::{installed, kubectl};
 
 /// A namespace of one test.
-pub struct Space {
-    namespace: String,
+pub struct TestNamespace {
+    name: String,
     group: String,
 }
 
-impl Space {
+impl TestNamespace {
     /// Makes the namespace.
-    pub fn new(namespace: &str) -> Space {
-        Space::with_group(namespace, framework_api::name::GROUP)
+    pub fn new(namespace: &str) -> TestNamespace {
+        TestNamespace::with_group(namespace, framework_api::name::GROUP)
     }
 
     /// Makes the namespace, for Frameworks of another group.
-    pub fn with_group(namespace: &str, group: &str) -> Space {
+    pub fn with_group(namespace: &str, group: &str) -> TestNamespace {
         installed();
         kubectl(&["create", "namespace", namespace], "").expect("a namespace is made");
-        Space { namespace: namespace.to_owned(), group: group.to_owned() }
+        TestNamespace { name: namespace.to_owned(), group: group.to_owned() }
     }
 
     /// Runs kubectl in the namespace, with an object on its standard input.
@@ -33,7 +33,7 @@ impl Space {
             object["kind"] = framework_api::name::KIND.into();
             object.to_string()
         });
-        let arguments = [&["--namespace", &self.namespace], arguments].concat();
+        let arguments = [&["--namespace", &self.name], arguments].concat();
         kubectl(&arguments, &input.unwrap_or_default())
     }
 

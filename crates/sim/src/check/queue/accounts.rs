@@ -35,7 +35,7 @@ impl State {
 
 /// The effect of a change on its namespace.
 #[derive(Debug)]
-pub(super) struct Change {
+pub(super) struct AccountChange {
     pub before: State,
     pub after: State,
     /// Whether it released a unit.
@@ -70,7 +70,7 @@ impl Pod {
 
 /// The objects that decide how much of a quota is held.
 #[derive(Debug, Default)]
-pub(super) struct Books {
+pub(super) struct Accounts {
     frameworks: BTreeMap<Key, Arc<Object>>,
     units: BTreeMap<Key, Arc<Object>>,
     queues: BTreeSet<Key>,
@@ -89,9 +89,9 @@ pub(super) struct Books {
     released: BTreeMap<String, BTreeMap<String, Uses>>,
 }
 
-impl Books {
+impl Accounts {
     /// Takes a change in; `None` when no account changes by it.
-    pub fn take(&mut self, change: &Arc<history::Change>) -> Option<Change> {
+    pub fn take(&mut self, change: &Arc<history::Change>) -> Option<AccountChange> {
         self.let_pods_lapse(change);
         let key = Key::new(&change.namespace, &change.name);
         let release = match &*change.plural {
@@ -161,7 +161,7 @@ impl Books {
             _ => return None,
         };
         let (before, after) = self.turn_over(change);
-        Some(Change { before, after, release })
+        Some(AccountChange { before, after, release })
     }
 
     fn take_pod(&mut self, key: Key, change: &history::Change) {

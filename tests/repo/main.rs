@@ -13,6 +13,7 @@ mod job_kinds;
 mod krew;
 mod operations;
 mod reasons;
+mod sentences;
 mod sizing;
 mod source;
 mod status_fields;

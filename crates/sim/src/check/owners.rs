@@ -112,8 +112,8 @@ pub fn tenures(history: &History) -> Result<BTreeMap<u8, Vec<Tenure>>, Violation
     Ok(tenures)
 }
 
-/// The writes of replicas for Frameworks that exist and for queues, but those of labels: any replica that
-/// sees a wrong label may put it right, guarded by the version that it saw.
+/// The writes of replicas for Frameworks that exist and for queues. Writes of labels are left out: any
+/// replica that sees a wrong label may put it right, guarded by the version that it saw.
 pub fn writes(history: &History) -> impl Iterator<Item = Write<'_>> {
     // The UID of the Framework of each ConfigMap, by that of the ConfigMap.
     let mut frameworks: BTreeMap<&str, &str> = BTreeMap::new();

@@ -18,8 +18,6 @@ mod lifetime;
 mod outage;
 mod replicas;
 mod rescale;
-#[path = "../rescale_promises/mod.rs"]
-mod rescale_promises;
 mod skew;
 mod storm;
 mod takeover;

@@ -9,11 +9,10 @@ use std::time::Instant;
 
 use framework_testcluster::audit::Record;
 
-use crate::cluster::history::{Change, History, Object, What};
+use crate::cluster::history::{Change, Object, What};
 use crate::cluster::lease::{Alone, namespace};
 use crate::cluster::recording::Recording;
 use crate::cluster::{self, block_on, checkers, installed, start_controller};
-use crate::rescale_promises::breaches;
 use crate::storm;
 use crate::storm::user::{Done, User};
 
@@ -99,9 +98,9 @@ fn judge(changes: Vec<Change>, requests: Vec<Record>) -> Vec<String> {
     let mut found = Vec::new();
     for (name, changes) in by_framework(changes, name_of) {
         let requests = requests.remove(&name).unwrap_or_default();
-        let history = History::complete(changes, requests);
-        let mut broken = checkers::broken_promises(&history.recorded);
-        broken.extend(breaches(&history));
+        let history = checkers::recorded(&changes, &requests);
+        let mut broken = checkers::broken_promises(&history);
+        broken.extend(checkers::broken_rescales(&history));
         found.extend(broken.into_iter().map(|breach| format!("{name}: {breach}")));
     }
     found

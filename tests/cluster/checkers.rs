@@ -53,6 +53,11 @@ pub fn broken_guarantees(history: &framework_sim::History) -> Vec<String> {
     broken(&check::guarantees::ALL, history)
 }
 
+/// The breaches of the promises of a rescale.
+pub fn broken_rescales(history: &framework_sim::History) -> Vec<String> {
+    broken(&check::rescale::ALL, history)
+}
+
 /// Counts the slots that changed hands, by a recording of the map and of Leases. An error reports a seizure
 /// from an owner that still held its Lease.
 pub fn seizures(changes: &[Change], requests: &[Record]) -> Result<seizure::SeizureCounts, String> {

@@ -182,22 +182,6 @@ impl History {
         })
     }
 
-    /// Whether others than the controller deleted an object: users, or a node that meant the instance before.
-    pub fn is_deleted_by_others(&self, life: &Life) -> bool {
-        let hits = |request: &&Record| {
-            let of = |body: &Option<serde_json::Value>, pointer: &str| {
-                let uid = body.as_ref().and_then(|body| body.pointer(pointer)?.as_str());
-                uid == Some(life.uid.as_str())
-            };
-            let named = of(&request.response_object, "/metadata/uid")
-                || of(&request.request_object, "/preconditions/uid");
-            request.verb == "delete" && request.code < 300 && named
-        };
-        let mut deletes = self.requests.iter().filter(hits).peekable();
-        deletes.peek().is_some()
-            && deletes.all(|request| !request.user_agent.starts_with("frameworkcontroller/"))
-    }
-
     /// Asserts that the promises that hold for every behaviour of users were kept.
     pub fn assert_promises_are_kept(&self) {
         assert_none(&checkers::broken_promises(&self.recorded));

@@ -38,8 +38,6 @@ mod queue_order;
 mod queue_replay;
 mod replicas;
 mod rescale;
-#[path = "../rescale_promises/mod.rs"]
-mod rescale_promises;
 mod restart;
 mod restored;
 mod rules;

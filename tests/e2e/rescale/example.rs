@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use super::{Job, end, instances, job, name_is, replace, runs, task};
 use crate::cluster::delete_pod;
-use crate::rescale_promises::tasks;
 
 /// The manual's Framework. Its containers sleep, which on the test's nodes needs no annotation.
 const MANIFEST: &str = r#"
@@ -155,7 +154,8 @@ fn completes_by_the_new_tasks(job: Job) {
     let trigger = end.and_then(|end| end.trigger).expect("a Task has ended it");
     assert!(trigger.message.contains("5 Tasks of TaskRole a failed"), "{}", trigger.message);
     let history = job.judge();
-    let failed_and_removed = history.statuses().flat_map(|(_, _, status)| tasks(status));
-    let seen = failed_and_removed.filter(|(_, task)| task.deletion_pending && is_failed(task)).count();
+    let roles = history.statuses().flat_map(|(_, _, status)| status.task_roles());
+    let tasks = roles.flat_map(|role| role.tasks());
+    let seen = tasks.filter(|task| task.deletion_pending && is_failed(task)).count();
     assert!(seen >= 4, "each completed Task was stored as DeletionPending before it went: {seen}");
 }

@@ -1,7 +1,6 @@
 //! The manual's section Framework ScaleUp/ScaleDown: its example step by step, every way to rescale, every
 //! moment at which one may, and its strong safety guarantees over all that happened meanwhile.
 
-mod breaches;
 mod elastic;
 mod example;
 mod moments;
@@ -17,7 +16,6 @@ use crate::cluster::history::History;
 use crate::cluster::lease::{self, Shared};
 use crate::cluster::recording::Recording;
 use crate::cluster::{self, Manifest, TEST, block_on, checkers, installed};
-use crate::rescale_promises::breaches;
 
 /// Delays of retries long enough to be seen and short enough to be waited for.
 const CONFIG: &str = concat!(
@@ -126,7 +124,7 @@ impl Job {
         let (changes, requests) = self.recording.end_with_changes(|request| request);
         let history = History::complete(changes, requests);
         let mut found = checkers::broken_promises(&history.recorded);
-        found.extend(breaches(&history));
+        found.extend(checkers::broken_rescales(&history.recorded));
         assert!(found.is_empty(), "{} breaches:\n{}", found.len(), found.join("\n"));
         history
     }

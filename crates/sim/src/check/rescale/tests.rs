@@ -1,11 +1,22 @@
-//! Each guarantee finds its breach in a made-up history, and nothing in a good one.
+//! Each promise finds its breach in a made-up history, and nothing in a good one.
+
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::cluster::history::{Change, History, Object, What};
-use crate::rescale_promises::breaches;
+use super::ALL;
+use crate::history::{History, Verb};
+use crate::recorded::{self, Event};
 
 const TIME: &str = "2026-01-01T00:00:00Z";
+
+/// What an event of a watch says of its object.
+#[derive(Clone, Copy, PartialEq)]
+enum What {
+    Created,
+    Changed,
+    Gone,
+}
 
 /// A Framework of two Tasks that is scaled down to one and up again, and then fails.
 #[derive(Clone)]
@@ -100,7 +111,14 @@ impl Story {
         self.0.push((version, what, object));
     }
 
-    /// The broken guarantees if the story goes until a version, and then on like this.
+    /// The Pod that goes at 13 goes at 11, before its Task is stored as removed.
+    fn delete_early(&mut self) {
+        for change in self.0.iter_mut().filter(|(version, ..)| *version == 13) {
+            change.0 = 11;
+        }
+    }
+
+    /// The broken promises if the story goes until a version, and then on like this.
     fn broken_by(mut self, until: u64, next: &[Value]) -> Vec<String> {
         self.0.retain(|(version, ..)| *version <= until);
         for object in next {
@@ -109,18 +127,24 @@ impl Story {
         self.broken()
     }
 
-    fn broken(mut self) -> Vec<String> {
-        self.0.sort_by_key(|(version, ..)| *version);
-        let changes = self.0.into_iter().map(|(version, what, object)| {
-            let object = if object["kind"] == "Pod" {
-                Object::Pod(serde_json::from_value(object).expect("a Pod"))
-            } else {
-                Object::Framework(serde_json::from_value(object).expect("a Framework"))
-            };
-            Change { version, what, object }
-        });
-        breaches(&History::of(changes.collect()))
+    fn broken(self) -> Vec<String> {
+        breaches(&self.history())
     }
+
+    /// The history as a watch shows it. No request is known.
+    fn history(self) -> History {
+        let events = self.0.into_iter().map(|(version, what, mut object)| {
+            object["metadata"]["resourceVersion"] = json!(version.to_string());
+            let plural = if object["kind"] == "Pod" { "pods" } else { "frameworks" };
+            Event { plural, object, gone: what == What::Gone }
+        });
+        recorded::history(events.collect(), &[])
+    }
+}
+
+/// The breaches of all promises.
+fn breaches(history: &History) -> Vec<String> {
+    ALL.iter().filter_map(|(_, check)| check(history).err()).map(|broken| broken.to_string()).collect()
 }
 
 /// Asserts that this and nothing else is found.
@@ -141,7 +165,7 @@ fn a_good_story_has_no_breach() {
 fn something_stored_before_the_rescale_is_found() {
     let other = task(0, "t0", "AttemptDeletionPending", false, 1);
     let found = Story::good().broken_by(11, &[framework(1, &[other, runs(1, "t1")])]);
-    assert_found(&found, "the write before was not the rescale");
+    assert_found(&found, "the rescale was due, and this write is not it");
     let removed = task(1, "t1", "AttemptDeletionPending", true, -230);
     let mut at_once = framework(1, &[task(0, "t0", "Completed", false, 1), removed]);
     at_once["spec"]["taskRoles"][0]["frameworkAttemptCompletionPolicy"]["minFailedTaskCount"] = json!(1);
@@ -155,23 +179,45 @@ fn something_stored_before_the_rescale_is_found() {
 #[test]
 fn a_removed_task_that_is_used_again_is_found() {
     let found = Story::good().broken_by(12, &[framework(2, &[runs(0, "t0"), runs(1, "t1")])]);
-    assert_found(&found, "is used at 13");
+    assert_found(&found, "removed at 12, is used again");
     let mut story = Story::good();
     story.0.retain(|(version, ..)| *version <= 15);
     story.then(What::Created, pod("t1"));
-    assert_found(&story.broken(), "of a Task removed at 12 is created at 16");
+    assert_found(
+        &story.broken(),
+        "at resourceVersion 16, pods//f-a-t1: it is created for a Task removed at 12",
+    );
 }
 
 #[test]
 fn a_pod_that_goes_too_early_is_found() {
     let mut story = Story::good();
-    for change in story.0.iter_mut().filter(|(version, ..)| *version == 13) {
-        change.0 = 11;
-    }
-    assert_found(&story.broken(), "goes at 11, its Task is removed at 12");
+    story.delete_early();
+    assert_found(
+        &story.broken(),
+        "resourceVersion 12, frameworks//f: Task a-1 is removed, and its Pod goes at 11",
+    );
     let stopped = task(1, "t1", "AttemptDeletionPending", false, -230);
     let found = Story::good().broken_by(10, &[framework(2, &[runs(0, "t0"), stopped])]);
     assert_found(&found, "is stopped but not removed");
+}
+
+#[test]
+fn only_others_delete_a_pod_before_its_task_is_stored_as_removed() {
+    let early = |actor: &str, call: u64| {
+        let mut story = Story::good();
+        story.delete_early();
+        let mut history = story.history();
+        let mut changes = history.changes.iter_mut();
+        let gone = changes.find(|change| change.is("pods") && change.removes()).unwrap();
+        let cause = &mut Arc::get_mut(gone).unwrap().cause;
+        cause.actor = actor.into();
+        cause.call = call;
+        cause.verb = Verb::Delete;
+        breaches(&history)
+    };
+    assert_eq!(early("user", 0), [""; 0]);
+    assert_found(&early("controller-1", 1), "its Pod goes at 11");
 }
 
 #[test]
@@ -194,6 +240,16 @@ fn a_policy_that_is_met_and_forgotten_is_found() {
 }
 
 #[test]
+fn a_policy_that_is_not_written_is_met_by_one_failure() {
+    let mut met = framework(2, &[task(0, "t0", "Completed", false, 1), runs(1, "t2")]);
+    met["spec"]["taskRoles"][0]["frameworkAttemptCompletionPolicy"] = Value::Null;
+    let mut later = met.clone();
+    later["status"]["runTime"] = json!(TIME);
+    let found = Story::good().broken_by(19, &[met, later]);
+    assert_found(&found, "the write before met a policy");
+}
+
+#[test]
 fn a_task_that_leaves_or_begins_out_of_order_is_found() {
     let found = Story::good().broken_by(13, &[framework(1, &[runs(0, "t0")])]);
     assert_found(&found, "leaves in AttemptDeletionPending");
@@ -205,7 +261,7 @@ fn a_task_that_leaves_or_begins_out_of_order_is_found() {
 fn an_instance_of_two_tasks_is_found() {
     let twin = task(1, "t0", "AttemptCreationPending", false, 0);
     let found = Story::good().broken_by(16, &[framework(2, &[runs(0, "t0"), twin])]);
-    assert!(found.iter().any(|breach| breach.contains("t0 is f/0/a-0 and at 17 f/0/a-1")), "{found:#?}");
+    assert!(found.iter().any(|breach| breach.contains("t0 is f/0/a-0, and now f/0/a-1")), "{found:#?}");
     let mut other = framework(1, &[runs(0, "t0")]);
     other["status"]["attemptStatus"]["taskRoleStatuses"][0]["instanceUID"] = json!("other");
     assert_found(&Story::good().broken_by(15, &[other]), "TaskRole a is another at once");
@@ -215,5 +271,5 @@ fn an_instance_of_two_tasks_is_found() {
 fn a_count_of_removed_tasks_is_found() {
     let mut counted = framework(1, &[runs(0, "t0"), task(1, "t1", "AttemptDeletionPending", true, -230)]);
     counted["status"]["taskCounts"]["total"] = json!(2);
-    assert_found(&Story::good().broken_by(11, &[counted]), "1 Tasks stay and Some(2) are counted");
+    assert_found(&Story::good().broken_by(11, &[counted]), "1 Tasks stay and 2 are counted");
 }

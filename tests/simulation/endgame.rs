@@ -105,7 +105,8 @@ pub fn judge(
     let always = first
         .map_or(Ok(()), Err)
         .and_then(|()| check::loss::check(known, limit))
-        .and_then(|()| check::lifetime::check(history, retained));
+        .and_then(|()| check::lifetime::check(history, retained))
+        .and_then(|()| check::rescale::ALWAYS.iter().try_for_each(|(_, check)| check(history)));
     if let Err(violation) = always {
         return Some((violation.to_string(), Some(violation.rv)));
     }

@@ -41,8 +41,8 @@ use crate::history::History;
 
 /// The checkers that hold at every moment of every run, by name. [`loss::check`] and
 /// [`lifetime::check`] do too, for the limits that the controller was given; [`queue::check`] does where
-/// there are queues, and [`rescale::ALL`] where only the controller writes statuses. [`owners::check`] and
-/// [`seizure::check`] do where several replicas share the Frameworks.
+/// there are queues, and [`rescale::ALWAYS`] where only the controller writes statuses. [`owners::check`]
+/// and [`seizure::check`] do where several replicas share the Frameworks.
 pub const ALWAYS: &[(&str, Checker)] = &[
     ("force", force::check),
     ("creation", creation::check),

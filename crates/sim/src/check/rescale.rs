@@ -37,6 +37,16 @@ pub const ALL: [(&str, Checker); 8] = [
     (COUNTS, counts_leave_out_removed_tasks),
 ];
 
+/// Those of them that hold for every behaviour of users and of the network. The others do not hold where a
+/// deadline ends the attempt, time-outs change together with a policy, or a reply is lost.
+pub const ALWAYS: [(&str, Checker); 5] = [
+    (UNUSED, removed_tasks_are_never_used_again),
+    (policy::NEVER_COUNTS, policy::removed_tasks_never_count),
+    (ORDER, tasks_leave_and_begin_in_order),
+    (UNIQUE, instances_are_unique),
+    (COUNTS, counts_leave_out_removed_tasks),
+];
+
 /// The status that a change of a Framework left.
 fn status_of(change: &Change) -> Option<Status<'_>> {
     change.new.as_ref().filter(|_| change.is("frameworks")).and_then(|framework| Status::of(framework))

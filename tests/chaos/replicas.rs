@@ -13,7 +13,7 @@ use crate::cluster::lease::Alone;
 use crate::cluster::queues::QUEUEING;
 use crate::cluster::recording::Recording;
 use crate::cluster::replicas::{LEASE, Replicas, leader};
-use crate::cluster::{self, await_frameworks_by, checkers, client, installed};
+use crate::cluster::{self, await_our_kinds_by, checkers, client, installed};
 use crate::disturbance::relay::Relay;
 use crate::disturbance::{Crashed, restart, witness};
 use crate::jobs::{Findings, Jobs};
@@ -167,7 +167,7 @@ impl Chaos {
             }
             Etcd => {
                 restart(Component::Etcd).expect("it starts");
-                await_frameworks_by(&client());
+                await_our_kinds_by(&client());
                 // kwok never repeats a PATCH that was answered with 500, as a kubelet would: its Pod would
                 // stay pending. A new kwok lists all Pods.
                 restart(Component::Kwok).expect("it starts");

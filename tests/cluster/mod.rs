@@ -14,17 +14,20 @@ pub mod replicas;
 pub mod situation;
 pub mod snapshots;
 
-use std::fmt::Write as _;
+use std::fmt::{Debug, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use framework_api::queue::QUEUE_NAME_LABEL;
+use framework_api::queue::{QUEUE_NAME_LABEL, Queue, QueueUnit};
 use framework_api::{Framework, State};
 use framework_testcluster::{Cluster, Component, shared};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::Resource;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::core::NamespaceResourceScope;
 use kube::runtime::wait::await_condition;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
@@ -75,7 +78,7 @@ pub fn installed() -> &'static Cluster {
         let bind = ["create", "rolebinding", "test-controller", "--namespace=default"];
         kubectl(&[&bind[..], &["--role=frameworkcontroller", "--user=controller"]].concat());
         kubectl(&["wait", "--for=condition=Established", "crd/frameworks.frameworkcontroller.microsoft.com"]);
-        await_frameworks();
+        await_our_kinds_by(&client());
         // The garbage collector discovers a new kind within half a minute, or when it starts: until then
         // nothing that is deleted in the foreground goes.
         let restarted = cluster.stop(Component::ControllerManager);
@@ -84,17 +87,22 @@ pub fn installed() -> &'static Cluster {
     cluster
 }
 
-/// Waits until Frameworks are served: a new resource is refused with 429 until its cache is filled.
-fn await_frameworks() {
-    await_frameworks_by(&client());
+/// Waits until the kinds of `deploy/crds` are served: a new resource, and each of an API server that was
+/// started again, is refused with 429 until its cache is filled.
+pub fn await_our_kinds_by(client: &kube::Client) {
+    let deadline = Instant::now() + PATIENCE;
+    await_kind::<Framework>(client, deadline);
+    await_kind::<Queue>(client, deadline);
+    await_kind::<QueueUnit>(client, deadline);
 }
 
-/// The same of the API server of another client.
-pub fn await_frameworks_by(client: &kube::Client) {
-    let deadline = Instant::now() + PATIENCE;
-    let api: Api<Framework> = Api::namespaced(client.clone(), "default");
+fn await_kind<K>(client: &kube::Client, deadline: Instant)
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned + Clone + Debug,
+{
+    let api: Api<K> = Api::namespaced(client.clone(), "default");
     while let Err(error) = block_on(api.list(&ListParams::default())) {
-        assert!(Instant::now() < deadline, "Frameworks are not served: {error}");
+        assert!(Instant::now() < deadline, "{} are not served: {error}", K::plural(&()));
         std::thread::sleep(Duration::from_millis(20));
     }
 }

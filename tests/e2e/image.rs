@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::cluster::{await_frameworks_by, block_on};
+use crate::cluster::{await_our_kinds_by, block_on};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(20);
@@ -206,7 +206,7 @@ fn installed() -> Cluster {
     let cluster = Cluster::start(Options::default()).expect("a cluster of its own");
     let deploy = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy");
     kubectl(&cluster, &["apply", "--server-side", "-k", deploy], "");
-    await_frameworks_by(&block_on(async { cluster.client() }));
+    await_our_kinds_by(&block_on(async { cluster.client() }));
     // The garbage collector discovers a new kind within half a minute, or when it starts.
     let restarted = cluster.stop(Component::ControllerManager);
     restarted.and_then(|()| cluster.launch(Component::ControllerManager)).expect("it starts");

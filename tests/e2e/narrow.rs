@@ -11,7 +11,7 @@ use kube::Api;
 use kube::api::PostParams;
 use serde_json::{Value, json};
 
-use crate::cluster::{Manifest, await_frameworks_by, block_on, manifest, until};
+use crate::cluster::{Manifest, await_our_kinds_by, block_on, manifest, until};
 use crate::program;
 
 const ACCOUNT: &str = "system:serviceaccount:frameworkcontroller:frameworkcontroller";
@@ -44,7 +44,7 @@ impl Installed {
         }
         let crds = root().join("deploy/crds");
         kubectl(&["apply", "--server-side", "-f", crds.to_str().expect("UTF-8")], "");
-        await_frameworks_by(&block_on(async { cluster.client() }));
+        await_our_kinds_by(&block_on(async { cluster.client() }));
         kubectl(&["apply", "--server-side", "-f=-"], &rendered);
         // The garbage collector discovers a new kind within half a minute, or when it starts.
         let restarted = cluster.stop(Component::ControllerManager);

@@ -7,7 +7,7 @@ use std::process::Command;
 use framework_api::{Framework, State};
 use framework_testcluster::{Cluster, Component};
 
-use crate::cluster::{await_frameworks_by, block_on, manifest, until};
+use crate::cluster::{await_our_kinds_by, block_on, manifest, until};
 use crate::narrow::{Installed, ends, stop};
 
 const OVERLAY: &str = "resources: [path/to/deploy/single]\n";
@@ -44,7 +44,7 @@ impl Store<'_> {
         change(&self.cluster.dir().join("etcd"));
         self.cluster.launch(Component::Etcd).expect("it starts");
         self.cluster.start_apiserver().expect("it gets ready");
-        await_frameworks_by(&block_on(async { self.cluster.client() }));
+        await_our_kinds_by(&block_on(async { self.cluster.client() }));
     }
 }
 

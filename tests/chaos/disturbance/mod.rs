@@ -17,7 +17,7 @@ use relay::Relay;
 use crate::cluster::history::History;
 use crate::cluster::recording::Recording;
 use crate::cluster::{
-    PATIENCE, await_frameworks_by, block_on, client, frameworks, installed, start_controller,
+    PATIENCE, await_our_kinds_by, block_on, client, frameworks, installed, start_controller,
 };
 
 /// A recording that goes on while the API server of the others does not.
@@ -30,7 +30,7 @@ pub fn witness() -> kube::Client {
     static WITNESS: OnceLock<kube::Client> = OnceLock::new();
     let witness = WITNESS.get_or_init(|| {
         let witness = block_on(async { installed().witness().expect("it starts") });
-        await_frameworks_by(&witness);
+        await_our_kinds_by(&witness);
         witness
     });
     witness.clone()
@@ -150,7 +150,7 @@ impl Drop for Crashed {
         match begun {
             Err(error) => eprintln!("the control plane does not start again: {error}"),
             Ok(()) if std::thread::panicking() => {}
-            Ok(()) => await_frameworks_by(&client()),
+            Ok(()) => await_our_kinds_by(&client()),
         }
     }
 }

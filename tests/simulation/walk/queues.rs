@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use framework_sim::check::queue::{self, Blind, Counts};
+use framework_sim::check::queue::{self, Blind, QueueCounts};
 use framework_sim::{Fault, Meta, Object, Rule, Verb};
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ pub struct Queued {
     /// The outcome.
     pub walked: Walked,
     /// How much happened.
-    pub counts: Counts,
+    pub counts: QueueCounts,
 }
 
 /// Draws the conditions that are the same for every walk of queues.

@@ -11,7 +11,7 @@ mod tests;
 
 use framework_api::name::{self, variable};
 use framework_api::pod_template::Excess;
-use framework_api::queue::QUEUE_NAME_LABEL;
+use framework_api::queue::{NAMESPACE_SLOT_LABEL, QUEUE_NAME_LABEL};
 use framework_api::status::{TaskRoleStatus, TaskStatus};
 use framework_api::{Framework, FrameworkStatus};
 use serde_json::{Map, Value, json};
@@ -122,8 +122,8 @@ pub fn render_config_map(attempt: &AttemptContext<'_>) -> Value {
         variable::FRAMEWORK_NAME: attempt.framework_name,
         name::SLOT_LABEL: name::slot(attempt.framework_uid).to_string(),
     });
-    if let (Some(queue), Value::Object(labels)) = (attempt.queue, &mut labels) {
-        labels.insert(QUEUE_NAME_LABEL.to_owned(), queue.into());
+    if let Value::Object(labels) = &mut labels {
+        labels.extend(queue_labels(attempt));
     }
     json!({
         "apiVersion": "v1",
@@ -207,8 +207,16 @@ fn identify(metadata: &mut Map<String, Value>, context: &PodContext<'_>, variabl
         labels.insert(variable::TASKROLE_NAME.to_owned(), context.task_role_name.into());
         labels.insert(variable::TASK_INDEX.to_owned(), context.task_index.to_string().into());
         labels.insert(name::SLOT_LABEL.to_owned(), slot.into());
-        labels.extend(context.attempt.queue.map(|queue| (QUEUE_NAME_LABEL.to_owned(), queue.into())));
+        labels.extend(queue_labels(&context.attempt));
     }
+}
+
+/// The labels of a Framework that came through a queue: the queue, and the slot of the namespace, by which the
+/// replica that decides there watches its Pods and ConfigMaps.
+fn queue_labels(attempt: &AttemptContext<'_>) -> Vec<(String, Value)> {
+    let Some(queue) = attempt.queue else { return Vec::new() };
+    let slot = name::slot(attempt.framework_namespace).to_string();
+    vec![(QUEUE_NAME_LABEL.to_owned(), queue.into()), (NAMESPACE_SLOT_LABEL.to_owned(), slot.into())]
 }
 
 /// The environment of every container. The kubelet composes the instance UID from the variable before it:

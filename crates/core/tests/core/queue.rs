@@ -1,7 +1,8 @@
 //! Frameworks that wait in a queue: their acts meanwhile, the reports about it, and how they go on.
 
 use framework_api::code::Code;
-use framework_api::queue::QUEUE_NAME_LABEL;
+use framework_api::name;
+use framework_api::queue::{NAMESPACE_SLOT_LABEL, QUEUE_NAME_LABEL};
 use framework_api::{ExecutionType, State};
 use framework_core::observed::{Create, Instance, Outcome, Refusal};
 use framework_core::queue::{self, Stage};
@@ -37,10 +38,16 @@ fn assert_not_queued(world: &World, message: &str) {
 
 /// The queue label of the object that a create posts.
 fn label(world: &World, action: &Action) -> Option<String> {
+    labels(world, action)[0].clone()
+}
+
+/// That label, and the one of the slot of the namespace.
+fn labels(world: &World, action: &Action) -> [Option<String>; 2] {
     let body = act::body(&world.cluster.framework, world.status(), action)
         .expect("a create")
         .expect("a small template");
-    body["metadata"]["labels"][QUEUE_NAME_LABEL].as_str().map(str::to_owned)
+    let labels = &body["metadata"]["labels"];
+    [QUEUE_NAME_LABEL, NAMESPACE_SLOT_LABEL].map(|label| labels[label].as_str().map(str::to_owned))
 }
 
 fn is_config_map(action: &Action) -> bool {
@@ -249,16 +256,18 @@ fn a_label_that_comes_or_changes_after_the_start_means_nothing() {
 }
 
 #[test]
-fn the_config_map_and_the_pods_are_labelled_with_the_queue() {
+fn the_config_map_and_the_pods_have_the_labels_of_queue_and_namespace() {
     let mut world = queued(framework().role("a", 1));
-    world.template(|pod| pod["metadata"] = json!({ "labels": { QUEUE_NAME_LABEL: "mine" } }));
+    let mine = json!({ "labels": { QUEUE_NAME_LABEL: "mine", NAMESPACE_SLOT_LABEL: "mine" } });
+    world.template(|pod| pod["metadata"] = mine);
     world.settle();
+    let expected = ["gpu".to_owned(), name::slot("default").to_string()].map(Some);
     let create = world.admit().plan().act.remove(0);
     assert!(is_config_map(&create));
-    assert_eq!(label(&world, &create).as_deref(), Some("gpu"));
+    assert_eq!(labels(&world, &create), expected);
     world.settle();
     let create = world.acts.iter().find(|act| matches!(act, Action::CreatePod { .. })).unwrap();
-    assert_eq!(label(&world, create).as_deref(), Some("gpu"), "even if the template has another label");
+    assert_eq!(labels(&world, create), expected, "even if the template has other labels");
 }
 
 #[test]

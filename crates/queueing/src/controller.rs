@@ -209,9 +209,17 @@ impl QueueController {
                 let keys = self.objects.classes.apply(change);
                 keys.into_iter().for_each(|key| self.class_changed(&key.name));
             }
+            QueueEvent::PodsSelected(share) => {
+                let keys = self.objects.pods.select(share);
+                keys.into_iter().for_each(|key| self.pod_changed(&key));
+            }
             QueueEvent::Pod(change) => {
                 let keys = self.objects.pods.apply(change);
                 keys.into_iter().for_each(|key| self.pod_changed(&key));
+            }
+            QueueEvent::AttemptsSelected(share) => {
+                let pods = self.objects.owners.select(share);
+                self.stale.pods.extend(pods);
             }
             QueueEvent::Attempt(change) => {
                 let pods = self.objects.owners.apply(change);

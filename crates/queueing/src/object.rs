@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use crate::consumer::{ConsumerKey, JobKind};
 use crate::counts::QueueCounts;
 use crate::job_lifetime::{ChildObject, JobLifetime};
-use framework_message::{Change, Key};
+use framework_message::{Change, Key, Selection, Slot};
 
 /// A change that one of the watches of queueing shows.
 #[derive(Debug)]
@@ -24,8 +24,12 @@ pub enum QueueEvent {
     Quota(Change<QuotaObject>),
     /// A change of a PriorityClass.
     Class(Change<ClassObject>),
+    /// A LIST of the Pods with the label of a queue begins, which shows this share.
+    PodsSelected(Selection),
     /// A change of a Pod with the label of a queue.
     Pod(Change<PodUse>),
+    /// A LIST of the ConfigMaps with the label of a queue begins, which shows this share.
+    AttemptsSelected(Selection),
     /// A change of the ConfigMap of an attempt with the label of a queue.
     Attempt(Change<OwnerLink>),
     /// A change of a job of a kind that has a row.
@@ -235,6 +239,8 @@ pub struct PodUse {
     pub ended: bool,
     /// For a Pod that is being deleted, the time when quotas stop counting it although it may still exist.
     pub lapses: Option<Timestamp>,
+    /// The slot that its label names. It selects the Pod, and decides nothing.
+    pub slot: Option<Slot>,
 }
 
 /// The UID of an object, and that of the object that controls it.
@@ -248,6 +254,8 @@ pub struct OwnerLink {
     pub uid: Arc<str>,
     /// UID of the other.
     pub controller: Option<Arc<str>>,
+    /// The slot that the label of the first names. It selects the object, and decides nothing.
+    pub slot: Option<Slot>,
 }
 
 /// The annotations of a job that queueing writes.

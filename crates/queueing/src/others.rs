@@ -62,7 +62,7 @@ impl Others {
             let (own, held) = (own.get(resource_of(key)), held(resource_of(key)));
             let beyond = |ours| all.minus(ours).max(Amount::ZERO);
             let (seen, unexplained) = (beyond(own), beyond(own.max(held)));
-            let level = levels.entry(key.clone()).or_insert_with(|| Level::new(seen));
+            let level = levels.entry(key.clone()).or_insert_with(|| Level::new(seen, unexplained));
             level.see(now, seen, unexplained);
             used.insert(key.clone(), level.most.counts.plus(own));
             unattributed.insert(key.clone(), level.most.counts.minus(level.least.counts));
@@ -84,9 +84,10 @@ impl Others {
 }
 
 impl Level {
-    fn new(seen: Amount) -> Self {
-        let bound = Bound { counts: seen, closer: None };
-        Level { most: bound, least: bound }
+    /// The Pods of released units may not be seen yet, as in a namespace of another replica.
+    fn new(seen: Amount, unexplained: Amount) -> Self {
+        let bound = |counts| Bound { counts, closer: None };
+        Level { most: bound(seen), least: bound(unexplained) }
     }
 
     fn see(&mut self, now: Duration, seen: Amount, unexplained: Amount) {
@@ -192,6 +193,13 @@ mod tests {
         let seen = [(0, 0, 0, 0), (1, 6, 0, 9), (60_000, 9, 3, 9), (61_000, 9, 9, 9), (70_000, 9, 9, 9)];
         assert_eq!(past_doubt(&seen), [0; 5]);
         assert_eq!(bounded(&seen)[1], (6, 0), "and leaves no room meanwhile");
+    }
+
+    /// The Pods of a namespace are listed when its slot is granted.
+    #[test]
+    fn usage_by_pods_that_are_yet_to_be_listed_is_past_doubt_at_no_time() {
+        let seen = [(0, 9, 0, 6), (3_000, 9, 0, 6), (4_000, 9, 6, 6), (5_000, 9, 6, 6)];
+        assert_eq!(bounded(&seen), [(9, 3), (9, 3), (9, 3), (3, 3)]);
     }
 
     #[test]

@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use framework_message::{Change, Key};
+use framework_message::{Change, Key, Selection, Slot};
 
 use crate::consumer::JobKind;
 use crate::object::OwnerLink;
@@ -85,6 +85,13 @@ impl Owners {
         let changed = attempts.apply(change).into_iter();
         let changed: Vec<_> = changed.map(|key| (attempts.get(&key).and_then(of), key)).collect();
         changed.into_iter().flat_map(|(link, key)| self.link(Between::Attempt, key, link)).collect()
+    }
+
+    /// A LIST of the ConfigMaps begins, which shows this share. Returns the Pods that may belong to another
+    /// job now.
+    pub fn select(&mut self, share: Selection) -> BTreeSet<Key> {
+        let left = self.attempts.select(share).into_iter();
+        left.flat_map(|key| self.link(Between::Attempt, key, None)).collect()
     }
 
     /// The object of that name has this UID, and an object with that UID controls it; `None`: it is no part
@@ -181,6 +188,10 @@ impl Stored for OwnerLink {
 
     fn version(&self) -> u128 {
         self.resource_version
+    }
+
+    fn slot(&self) -> Option<Slot> {
+        self.slot
     }
 }
 

@@ -168,6 +168,7 @@ mod tests {
             requests: [("cpu", Amount::units(cpu))].into_iter().collect(),
             ended: false,
             lapses,
+            slot: None,
         }
     }
 

@@ -18,7 +18,7 @@ fn part(uid: &str, controller: &str) -> Option<(Arc<str>, Arc<str>)> {
 
 fn link(name: &str, version: u128, uid: &str, controller: &str) -> OwnerLink {
     let controller = Some(controller.into()).filter(|uid: &Arc<str>| !uid.is_empty());
-    OwnerLink { key: key(name), resource_version: version, uid: uid.into(), controller }
+    OwnerLink { key: key(name), resource_version: version, uid: uid.into(), controller, slot: None }
 }
 
 #[test]

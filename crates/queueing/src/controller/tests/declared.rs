@@ -261,6 +261,7 @@ fn the_pod_of_a_launcher_counts_once_and_keeps_the_capacity_of_its_job() {
         requests: cpu(6),
         ended,
         lapses: None,
+        slot: None,
     };
     let used = |version, cpu: i64| {
         let units = |cpu| [("cpu".to_owned(), Amount::units(cpu))].into();
@@ -302,6 +303,7 @@ fn a_deleted_job_holds_its_capacity_until_its_last_pod_is_gone() {
         requests: cpu(6),
         ended,
         lapses: None,
+        slot: None,
     };
     world.controller.step(QueueEvent::Pod(Change::Applied(pod(1, false))));
     world.settle();

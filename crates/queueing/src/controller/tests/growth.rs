@@ -76,6 +76,7 @@ impl World {
             requests: cpu(1),
             ended: false,
             lapses: None,
+            slot: None,
         };
         self.controller.step(QueueEvent::Pod(change(pod)));
         self.run();

@@ -40,6 +40,7 @@ fn pod(resource_version: u128, job_set: &str, ended: bool) -> QueueEvent {
         requests: cpu(6),
         ended,
         lapses: None,
+        slot: None,
     }))
 }
 

@@ -1,6 +1,6 @@
 //! The slots of the two sides: that of the Framework's UID, and that of the namespace.
 
-use framework_message::{Ownership, Slot, Slots};
+use framework_message::{Ownership, Selection, Slot, Slots};
 
 use super::declared::{named, show};
 use super::*;
@@ -156,6 +156,50 @@ fn a_replica_decides_in_namespaces_whose_slot_it_has() {
     assert!(world.controller.decides_in(SPACE));
     world.controller.lost(slots);
     assert!(!world.controller.decides_in(SPACE));
+}
+
+/// The label of a Pod says which replicas see it. The namespace says which of them decides.
+#[test]
+fn pods_and_config_maps_leave_with_the_slot_that_their_labels_name() {
+    let mut world = World::new(1, 10);
+    let slots: Slots = [Slot::of(SPACE)].into_iter().collect();
+    let map = OwnerLink { slot: Some(Slot::of(SPACE)), ..world.show_attempt("a") };
+    let map = OwnerLink { resource_version: world.server.stamp(), ..map };
+    world.controller.step(QueueEvent::Attempt(Change::Applied(map.clone())));
+    let pod = |name: &str, slot| PodUse {
+        key: key(name),
+        resource_version: 2,
+        controller: Some("map-a".into()),
+        consumer: None,
+        requests: cpu(1),
+        ended: false,
+        lapses: None,
+        slot,
+    };
+    let labelled = pod("labelled", Some(Slot::of(SPACE)));
+    for pod in [labelled.clone(), pod("unlabelled", None)] {
+        world.controller.step(QueueEvent::Pod(Change::Applied(pod)));
+    }
+    let used = |world: &mut World| {
+        world.turn();
+        world.controller.usage.of(&Key::new(SPACE, "uid-a")).cloned()
+    };
+    assert_eq!(used(&mut world), Some(cpu(2)));
+    let none = Selection { grant: 2, slots: Slots::NONE, list: Slots::NONE };
+    world.controller.step(QueueEvent::PodsSelected(none));
+    assert_eq!(used(&mut world), Some(cpu(1)), "the other one is shown to every replica");
+    world.controller.step(QueueEvent::AttemptsSelected(none));
+    assert_eq!(used(&mut world), None, "its Framework is not known");
+    let share = Selection { grant: 3, slots, list: slots };
+    world.controller.step(QueueEvent::AttemptsSelected(share));
+    for change in [Change::Restarted, Change::Listed(map), Change::Synced] {
+        world.controller.step(QueueEvent::Attempt(change));
+    }
+    world.controller.step(QueueEvent::PodsSelected(share));
+    for change in [Change::Restarted, Change::Listed(labelled), Change::Synced] {
+        world.controller.step(QueueEvent::Pod(change));
+    }
+    assert_eq!(used(&mut world), Some(cpu(2)), "the LIST of the slot does not show the other one");
 }
 
 /// A world whose owner of Frameworks has come to their slots and does not see that of a released unit.

@@ -38,6 +38,7 @@ fn pod_of(job: &str, asks: u64) -> PodUse {
         requests: cpu(asks),
         ended: false,
         lapses: None,
+        slot: None,
     }
 }
 
@@ -227,6 +228,7 @@ fn an_edit_that_moves_thousands_of_pods_is_counted_over_several_turns() {
             requests: cpu(1),
             ended: false,
             lapses: None,
+            slot: None,
         };
         world.controller.step(QueueEvent::Pod(Change::Applied(pod)));
     }

@@ -139,6 +139,7 @@ fn a_change_of_a_pod_costs_no_waiting_unit_of_its_job_a_look() {
         requests: cpu(1),
         ended: false,
         lapses: None,
+        slot: None,
     };
     world.controller.step(QueueEvent::Pod(Change::Applied(pod)));
     let stale: Vec<&str> = world.controller.stale.units.iter().map(|unit| &*unit.name).collect();

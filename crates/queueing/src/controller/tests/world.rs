@@ -121,6 +121,7 @@ impl World {
             resource_version: self.server.stamp(),
             uid: format!("map-{job}").into(),
             controller: Some(format!("uid-{job}").into()),
+            slot: None,
         };
         self.controller.step(QueueEvent::Attempt(Change::Applied(map.clone())));
         map

@@ -40,6 +40,7 @@ mod error;
 mod granted;
 mod history;
 mod labels;
+mod listing;
 mod parts;
 mod queueing;
 mod requests;

@@ -172,7 +172,7 @@ async fn next<T: Kind>(
 /// Begins with the share that the selector names now, once there is one. Returns whether events are taken.
 async fn begin<T: Kind>(source: &mut Source<T>, selector: &mut Selector, sink: &Sink) -> bool {
     let mut share = selector.share();
-    while share.is_some_and(|share| share.slots.is_empty()) {
+    while selector.is_empty(share) {
         source.pause();
         tokio::select! {
             biased;

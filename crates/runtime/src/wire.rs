@@ -29,7 +29,7 @@ pub(crate) use framework::acknowledged;
 pub(crate) use job_lifetime::child;
 pub(crate) use meta::describe_holder;
 pub use owner_link::AttemptObject;
-pub use resource::{Read, Resource, Unreadable, Watched, Wire, brief, decode, page};
+pub use resource::{Division, Read, Resource, Unreadable, Watched, Wire, brief, decode, page};
 pub use unlabelled::UnlabelledFramework;
 
 #[cfg(test)]

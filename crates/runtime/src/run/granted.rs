@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use framework_message::{Selection, Slot, Slots};
 
-/// The kinds that are divided into slots, each listed after the one before.
-const KINDS: usize = 3;
+use super::listing::{ATTEMPTS_IN_QUEUES, KINDS};
 
 /// The slots that this replica may act on, and those of them that each kind has yet to list.
 #[derive(Debug)]
@@ -65,12 +64,23 @@ impl Granted {
         Selection { grant: self.number, slots: self.slots(), list: self.unlisted[0] }
     }
 
+    /// The selection of the first kind of queueing.
+    pub fn wanted_in_queues(&self) -> Selection {
+        Selection { list: self.unlisted[ATTEMPTS_IN_QUEUES], ..self.wanted() }
+    }
+
+    /// The slots that a kind of queueing has yet to list.
+    pub fn unlisted_in_queues(&self) -> Slots {
+        self.unlisted[ATTEMPTS_IN_QUEUES..].iter().fold(Slots::NONE, |all, unlisted| all.or(*unlisted))
+    }
+
     /// A LIST of the kind at this place is complete. Returns the selection of the kind after it.
     pub fn listed(&mut self, place: usize, shown: Selection) -> Option<Selection> {
         let is_shown = |slot: &Slot| self.slots.get(slot).is_some_and(|grant| *grant <= shown.grant);
         let listed = shown.list.iter().filter(is_shown).collect();
         self.unlisted[place] = self.unlisted[place].without(listed);
-        let unlisted = self.unlisted.get(place + 1)?;
+        let next = Some(place + 1).filter(|next| *next != ATTEMPTS_IN_QUEUES)?;
+        let unlisted = self.unlisted.get(next)?;
         Some(Selection { list: unlisted.and(shown.slots), ..shown })
     }
 }
@@ -127,6 +137,23 @@ mod tests {
         // The LIST began before the second grant.
         assert_eq!(granted.listed(0, first), Some(first));
         assert_eq!(granted.wanted(), Selection { grant: 2, slots: of(&[1, 2]), list: of(&[2]) });
+    }
+
+    #[test]
+    fn the_kinds_of_queueing_are_listed_beside_those_of_the_engine() {
+        let mut granted = Granted::default();
+        // The first LIST shows the objects that name no slot.
+        let none = Selection { list: Slots::ALL, ..Selection::whole(0, Slots::NONE) };
+        assert_eq!(granted.listed(3, none), Some(Selection::whole(0, Slots::NONE)));
+        granted.grant(of(&[1, 2]));
+        assert_eq!(granted.listed(3, none), Some(Selection::whole(0, Slots::NONE)), "it began before");
+        let first = granted.wanted_in_queues();
+        assert_eq!((first, granted.unlisted_in_queues()), (granted.wanted(), of(&[1, 2])));
+        assert_eq!(granted.listed(3, first), Some(first));
+        assert_eq!(granted.unlisted_in_queues(), of(&[1, 2]), "the Pods are not listed");
+        granted.lose(of(&[1]));
+        assert_eq!(granted.listed(4, Selection { list: Slots::ALL, ..first }), None);
+        assert_eq!((granted.unlisted_in_queues(), granted.wanted().list), (Slots::NONE, of(&[2])));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use framework_core::plan::Report;
 use framework_core::{Defect, EventReason};
-use framework_engine::event::{self as engine, Kind};
+use framework_engine::event as engine;
 use framework_membership::{Command, LeaseRole, Moved, Notice, Outcome};
 use framework_message::{Change, Now, Ownership, Selection, Slot, Slots};
 use framework_queueing::QueueEvent;
@@ -20,6 +20,7 @@ use tracing::{error, info};
 
 use super::granted::Granted;
 use super::labels::{self, Labeller};
+use super::listing::{self, ATTEMPTS_IN_QUEUES, KINDS, ListStep};
 use super::parts::Parts;
 use super::units::UnitListing;
 use crate::event::Event;
@@ -27,9 +28,6 @@ use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::recorder::{Recorder, Subject};
 use crate::watch::Mislabelled;
-
-/// The kinds in the order of their LISTs: in another one, objects would seem to have vanished.
-const ORDER: [Kind; 3] = [Kind::Frameworks, Kind::ConfigMaps, Kind::Pods];
 
 /// The part of the request budget that labels of Frameworks may take.
 const LABELS: f64 = 0.25;
@@ -41,12 +39,12 @@ const MESSAGES: usize = 4096;
 pub struct ReplicaShare {
     notices: Receiver<Notice>,
     commands: Sender<Command>,
-    selections: [watch::Sender<Selection>; 3],
+    selections: [watch::Sender<Selection>; KINDS],
     units: Option<UnitListing>,
-    /// The engine has listed these slots, but the units may be older than the grant.
+    /// The engine has listed these slots, but the objects of queueing may be older than the grant.
     listed: Slots,
     /// The selection of the LIST of each kind that began last.
-    listing: [Selection; 3],
+    listing: [Selection; KINDS],
     /// The grants, and the slots that the watches are to show.
     granted: Granted,
     accompanied: watch::Sender<bool>,
@@ -71,8 +69,13 @@ enum End {
     WentBack(u128, u128),
 }
 
-/// The selection of each kind's watch, as it changes: in [`ORDER`], and that of QueueUnits.
-pub type Selected = [watch::Receiver<Selection>; 4];
+/// The selection of each kind's watch, as it changes: by its place, and then that of QueueUnits.
+pub type Selected = [watch::Receiver<Selection>; KINDS + 1];
+
+fn subscribe(selections: &[watch::Sender<Selection>; KINDS], units: &UnitListing) -> Selected {
+    let [frameworks, config_maps, pods, attempts, used] = selections.each_ref().map(watch::Sender::subscribe);
+    [frameworks, config_maps, pods, attempts, used, units.selection.subscribe()]
+}
 
 /// Tells the member whether all Frameworks have their labels.
 async fn tell_labelled(mut is_complete: watch::Receiver<bool>, commanding: Sender<Command>) -> &'static str {
@@ -140,17 +143,17 @@ pub fn start(
     );
     tasks.spawn(tell_labelled(is_complete, commanding.clone()));
     let wanted = Selection::whole(0, Slots::NONE);
-    let [frameworks, config_maps, pods, units] = [wanted; 4].map(|wanted| watch::channel(wanted).0);
-    let selected = [&frameworks, &config_maps, &pods, &units].map(watch::Sender::subscribe);
+    let selections = [wanted; KINDS].map(|wanted| watch::channel(wanted).0);
     let relist = !parts.policy.defects.has(Defect::ReleaseUnlisted);
-    let units = UnitListing { selection: units, listing: 0, listed: 0, relist };
+    let units = UnitListing { selection: watch::channel(wanted).0, listing: 0, listed: 0, relist };
+    let selected = subscribe(&selections, &units);
     let shares = ReplicaShare {
         notices: notified,
         commands: commanding,
-        selections: [frameworks, config_maps, pods],
+        selections,
         units: parts.policy.queueing.then_some(units),
         listed: Slots::NONE,
-        listing: [wanted; 3],
+        listing: [wanted; KINDS],
         granted: Granted::default(),
         accompanied,
         draining: BTreeMap::new(),
@@ -186,6 +189,7 @@ impl ReplicaShare {
         if (wanted.grant, wanted.slots) != (before.grant, before.slots) {
             // The other kinds follow, each after the LIST of the one before.
             self.selections[0].send_replace(wanted);
+            self.selections[ATTEMPTS_IN_QUEUES].send_replace(self.granted.wanted_in_queues());
         }
         self.units.iter().for_each(|units| units.list(wanted.grant));
         events
@@ -289,33 +293,36 @@ impl ReplicaShare {
 
     /// Follows the LISTs: when one is complete, the next kind is selected.
     pub fn follow(&mut self, event: &Event) {
-        let complete = match event {
-            Event::Engine(engine::Event::Selected(kind, selection)) => {
-                self.listing[place(*kind)] = *selection;
-                return;
-            }
+        match event {
             Event::ListsUnits(selection) => {
                 self.units.iter_mut().for_each(|units| units.listing = selection.grant);
-                return;
             }
             Event::Queue(QueueEvent::Unit(Change::Synced)) => {
                 if let Some(units) = &mut self.units {
                     units.listed = units.listing;
                     units.list(self.granted.number());
                 }
-                return self.report_listed();
+                self.report_listed();
             }
-            Event::Engine(engine::Event::Framework(Change::Synced)) => Kind::Frameworks,
-            Event::Engine(engine::Event::ConfigMap(Change::Synced)) => Kind::ConfigMaps,
-            Event::Engine(engine::Event::Pod(Change::Synced)) => Kind::Pods,
-            _ => return,
-        };
-        let place = place(complete);
-        let Some(selection) = self.granted.listed(place, self.listing[place]) else { return };
-        self.selections[place + 1].send_if_modified(|now| {
-            let before = std::mem::replace(now, selection);
-            (before.grant, before.slots) != (selection.grant, selection.slots)
-        });
+            event => match listing::step(event) {
+                Some(ListStep::Begins(place, share)) => self.listing[place] = share,
+                Some(ListStep::Completes(place)) => self.complete(place),
+                None => {}
+            },
+        }
+    }
+
+    /// A LIST of the kind at this place is complete.
+    fn complete(&mut self, place: usize) {
+        if let Some(selection) = self.granted.listed(place, self.listing[place]) {
+            self.selections[place + 1].send_if_modified(|now| {
+                let before = std::mem::replace(now, selection);
+                (before.grant, before.slots) != (selection.grant, selection.slots)
+            });
+        }
+        if place >= ATTEMPTS_IN_QUEUES {
+            self.report_listed();
+        }
     }
 
     /// The Frameworks, ConfigMaps and Pods of these slots were listed.
@@ -324,10 +331,14 @@ impl ReplicaShare {
         self.report_listed();
     }
 
-    /// The member learns of the slots that are listed once all units were listed since their grant.
+    /// The member learns of the slots that are listed once all units, and the ConfigMaps and Pods in queues of
+    /// their namespaces, were listed since their grant.
     fn report_listed(&mut self) {
-        let grant = self.units.as_ref().map_or(u64::MAX, UnitListing::listed_since);
-        let listed = self.listed.and(self.granted.until(grant));
+        let (grant, unlisted) = match &self.units {
+            Some(units) => (units.listed_since(), self.granted.unlisted_in_queues()),
+            None => (u64::MAX, Slots::NONE),
+        };
+        let listed = self.listed.and(self.granted.until(grant)).without(unlisted);
         if !listed.is_empty() {
             self.listed = self.listed.without(listed);
             self.command(Command::Listed(listed));
@@ -372,10 +383,6 @@ impl ReplicaShare {
     }
 }
 
-fn place(kind: Kind) -> usize {
-    ORDER.iter().position(|one| *one == kind).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use http::{Request, Response};
@@ -398,10 +405,10 @@ mod tests {
         let shares = ReplicaShare {
             notices: channel(1).1,
             commands,
-            selections: [wanted; 3].map(|wanted| watch::channel(wanted).0),
+            selections: [wanted; KINDS].map(|wanted| watch::channel(wanted).0),
             units: None,
             listed: Slots::NONE,
-            listing: [wanted; 3],
+            listing: [wanted; KINDS],
             granted: Granted::default(),
             accompanied: watch::channel(false).0,
             draining: BTreeMap::new(),
@@ -413,6 +420,17 @@ mod tests {
             end: None,
         };
         (shares, commanded)
+    }
+
+    /// Lists the ConfigMaps and then the Pods in queues, as they are selected.
+    fn list_in_queues(shares: &mut ReplicaShare) {
+        let [attempts, pods] = [ATTEMPTS_IN_QUEUES, ATTEMPTS_IN_QUEUES + 1];
+        let share = *shares.selections[attempts].borrow();
+        shares.follow(&Event::Queue(QueueEvent::AttemptsSelected(share)));
+        shares.follow(&Event::Queue(QueueEvent::Attempt(Change::Synced)));
+        let share = *shares.selections[pods].borrow();
+        shares.follow(&Event::Queue(QueueEvent::PodsSelected(share)));
+        shares.follow(&Event::Queue(QueueEvent::Pod(Change::Synced)));
     }
 
     #[tokio::test]
@@ -453,6 +471,24 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_slot_is_listed_once_the_pods_in_queues_of_its_namespaces_are() {
+        let (mut shares, mut commanded) = shares();
+        let (selection, asked) = watch::channel(Selection::whole(0, Slots::NONE));
+        shares.units = Some(UnitListing { selection, listing: 0, listed: 0, relist: true });
+        let slots: Slots = [Slot(1)].into_iter().collect();
+        // Those that name no slot are listed before the first grant.
+        list_in_queues(&mut shares);
+        shares.take_in(Clock::system().now(), Notice::Granted(slots));
+        let units = *asked.borrow();
+        shares.follow(&Event::ListsUnits(units));
+        shares.follow(&Event::Queue(QueueEvent::Unit(Change::Synced)));
+        shares.listed(slots);
+        commanded.try_recv().expect_err("the Pods are older than the grant");
+        list_in_queues(&mut shares);
+        assert_eq!(commanded.try_recv(), Ok(Command::Listed(slots)));
+    }
+
+    #[tokio::test]
     async fn a_list_of_units_is_completed_though_other_slots_are_granted() {
         let (mut shares, mut commanded) = shares();
         let (selection, asked) = watch::channel(Selection::whole(0, Slots::NONE));
@@ -466,6 +502,7 @@ mod tests {
         assert_eq!(first.grant, 2, "the first LIST has not begun");
         shares.follow(&Event::ListsUnits(first));
         shares.take_in(now, Notice::Granted(two));
+        list_in_queues(&mut shares);
         shares.listed(one.or(two));
         assert_eq!(asked.borrow().grant, 2);
         commanded.try_recv().expect_err("units are not listed yet");

@@ -28,8 +28,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 /// Starts the watches, each of which returns its name when it ends.
 pub fn start(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &Sink, selected: Option<Selected>) {
     let is_member = selected.is_some();
-    let [frameworks_within, config_maps_within, pods_within, units_within] =
-        selected.map_or([const { None }; 4], |selected| selected.map(Some));
+    let [frameworks_within, config_maps_within, pods_within, queueing_within @ ..] =
+        selected.map_or([const { None }; 6], |selected| selected.map(Some));
     let [frameworks, config_maps, pods, queueing @ ..] = Turn::chain::<11>();
     let queueing = if is_member { of_member() } else { queueing };
     let of = "the watch of Frameworks";
@@ -40,13 +40,14 @@ pub fn start(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &Sink, 
     let mut turns = BTreeMap::new();
     if parts.policy.queueing {
         parts.health.await_queueing();
-        turns = start_queueing(tasks, parts, sink, queueing, units_within);
+        turns = start_queueing(tasks, parts, sink, queueing, queueing_within);
     }
     start_declared(tasks, parts, sink, turns);
 }
 
 /// The turns of the kinds of queueing in a member. It lists no Frameworks and no units before it has a slot,
-/// and the other kinds do not wait for that.
+/// and the other kinds do not wait for that. Of ConfigMaps and Pods in queues, those that name no slot are
+/// listed first.
 fn of_member() -> [Turn; 8] {
     let [attempts, jobs, sets, used, units] = Turn::chain();
     let [queues, quotas, classes] = Turn::chain();
@@ -90,11 +91,12 @@ fn start_queueing(
     parts: &mut Parts,
     sink: &Sink,
     turns: [Turn; 8],
-    units_within: Option<Receiver<Selection>>,
+    [attempts_within, used_within, units_within]: [Option<Receiver<Selection>>; 3],
 ) -> BTreeMap<&'static str, Turn> {
     let [attempts, jobs, sets, used, units, queues, quotas, classes] = turns;
-    start_watch::<AttemptObject>(tasks, parts, sink, attempts, "the watch of ConfigMaps in queues");
-    start_watch::<PodUse>(tasks, parts, sink, used, "the watch of Pods in queues");
+    let of = "the watch of ConfigMaps in queues";
+    start_share::<AttemptObject>(tasks, parts, sink, attempts, of, attempts_within);
+    start_share::<PodUse>(tasks, parts, sink, used, "the watch of Pods in queues", used_within);
     start_share::<UnitObject>(tasks, parts, sink, units, "the watch of QueueUnits", units_within);
     start_watch::<QueueObject>(tasks, parts, sink, queues, "the watch of Queues");
     start_watch::<QuotaObject>(tasks, parts, sink, quotas, "the watch of ResourceQuotas");

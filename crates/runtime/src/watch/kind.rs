@@ -69,12 +69,20 @@ impl Kind for PodObject {
 }
 
 impl Kind for AttemptObject {
+    fn selected(share: Selection) -> Option<Event> {
+        Some(Event::Queue(QueueEvent::AttemptsSelected(share)))
+    }
+
     fn event(change: Change<Self>, _: &Sink) -> Option<Event> {
         Some(Event::Queue(QueueEvent::Attempt(change.map(|AttemptObject(link)| link))))
     }
 }
 
 impl Kind for PodUse {
+    fn selected(share: Selection) -> Option<Event> {
+        Some(Event::Queue(QueueEvent::PodsSelected(share)))
+    }
+
     fn event(change: Change<Self>, _: &Sink) -> Option<Event> {
         Some(Event::Queue(QueueEvent::Pod(change)))
     }

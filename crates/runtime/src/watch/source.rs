@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use super::kind::Kind;
 use super::selector::{Selector, within};
 use crate::pace::TooLarge;
-use crate::wire::{Resource, Watched};
+use crate::wire::{Division, Resource, Watched};
 
 /// How long the API server keeps a watch open.
 const WATCH_SECONDS: u32 = 290;
@@ -36,6 +36,8 @@ pub struct Source<T> {
     page: u32,
     /// Objects in a page while none is too large.
     whole_page: u32,
+    /// How the kind is divided into slots.
+    division: Division,
     /// The label selector of the watch.
     labels: Option<String>,
     /// The slots that are listed while the others stay as they are; `None`: everything is listed.
@@ -74,6 +76,7 @@ impl<T: Kind> Source<T> {
             api: resource.api(client, namespace),
             page: resource.page,
             whole_page: resource.page,
+            division: resource.division,
             labels: None,
             part: None,
             share: None,
@@ -108,9 +111,13 @@ impl<T: Kind> Source<T> {
         is_known.then(|| now.slots.without(before).or(now.list.and(now.slots)))
     }
 
-    /// The share whose LIST has begun.
+    /// The share whose LIST has begun. One that also shows objects which name no slot lists every slot.
     pub fn share(&self) -> Option<Selection> {
-        self.share.map(|share| Selection { list: self.part.unwrap_or(share.slots), ..share })
+        let whole = |share: Selection| match self.division {
+            Division::ByFramework => share.slots,
+            Division::ByNamespace => Slots::ALL,
+        };
+        self.share.map(|share| Selection { list: self.part.unwrap_or_else(|| whole(share)), ..share })
     }
 
     /// The slots that are not listed because they were shown before.
@@ -198,7 +205,7 @@ impl<T: Kind> Source<T> {
 
     fn list_params(&self, token: Option<String>) -> ListParams {
         let labels = match self.part {
-            Some(part) => Some(within(part)),
+            Some(part) => Some(within(self.division, part)),
             None => self.labels.clone(),
         };
         ListParams {
@@ -272,7 +279,9 @@ impl<T: Kind> Source<T> {
             self.list_all();
             return Err(Error::NoResourceVersion);
         };
-        let is_repeated = self.is_repeated(object.slot, &version);
+        // An object that named no slot of the LIST may have been shown before it came to one and was deleted.
+        let is_shown_always = self.division == Division::ByNamespace && matches!(event, Event::Delete(_));
+        let is_repeated = !is_shown_always && self.is_repeated(object.slot, &version);
         self.shown(version);
         Ok((!is_repeated).then_some(event))
     }

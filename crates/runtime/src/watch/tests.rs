@@ -17,6 +17,8 @@ use framework_queueing::QueueEvent;
 use super::*;
 use crate::wire::{DeclaredKind, DeclaredText, FrameworkText};
 
+mod in_queues;
+
 /// Answers requests from a script, in order, and records them; then never answers again.
 #[derive(Clone, Default)]
 struct Script {

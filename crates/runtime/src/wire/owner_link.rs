@@ -20,8 +20,9 @@ struct LinkWire {
 }
 
 impl Wire for AttemptObject {
-    const RESOURCE: Resource =
-        Resource::new("", "v1", "ConfigMap", "configmaps").selected_by(QUEUE_NAME_LABEL);
+    const RESOURCE: Resource = Resource::new("", "v1", "ConfigMap", "configmaps")
+        .selected_by(QUEUE_NAME_LABEL)
+        .divided_by_namespace();
 
     fn read(json: &RawValue) -> Result<Read<Self>, serde_json::Error> {
         let metadata = serde_json::from_str::<LinkWire>(json.get())?.metadata;
@@ -32,8 +33,10 @@ impl Wire for AttemptObject {
             resource_version,
             uid: metadata.uid(),
             controller: controller.map(|owner| owner.uid.as_str().into()),
+            slot: metadata.namespace_slot(),
         };
-        Ok(Read::of(metadata.resource_version, AttemptObject(link)))
+        let slot = link.slot;
+        Ok(Read { slot, ..Read::of(metadata.resource_version, AttemptObject(link)) })
     }
 }
 

@@ -27,11 +27,13 @@ struct PodUseStatusWire {
 }
 
 impl Wire for PodUse {
-    const RESOURCE: Resource = Resource::new("", "v1", "Pod", "pods").selected_by(QUEUE_NAME_LABEL);
+    const RESOURCE: Resource =
+        Resource::new("", "v1", "Pod", "pods").selected_by(QUEUE_NAME_LABEL).divided_by_namespace();
 
     fn read(json: &RawValue) -> Result<Read<Self>, serde_json::Error> {
         let pod: PodUseWire = serde_json::from_str(json.get())?;
-        Ok(Read::of(pod.metadata.resource_version.clone(), pod_of(pod)))
+        let (resource_version, slot) = (pod.metadata.resource_version.clone(), pod.metadata.namespace_slot());
+        Ok(Read { slot, ..Read::of(resource_version, pod_of(pod)) })
     }
 }
 
@@ -42,8 +44,8 @@ fn pod_of(pod: PodUseWire) -> PodUse {
     let ended = matches!(phase, Some("Succeeded" | "Failed"));
     let requests = spec.and_then(|spec| ResourceRequests::pod(&spec.asks()).ok()).unwrap_or_default();
     let controller = metadata.controller().map(|owner| owner.uid.as_str().into());
-    let consumer = metadata.consumer();
-    PodUse { key, resource_version, controller, consumer, requests, ended, lapses: lapses(&metadata) }
+    let (consumer, slot) = (metadata.consumer(), metadata.namespace_slot());
+    PodUse { key, resource_version, controller, consumer, requests, ended, lapses: lapses(&metadata), slot }
 }
 
 /// When quotas cease to count a Pod that is being deleted. `deletionTimestamp` is the end of its grace period
@@ -56,7 +58,8 @@ fn lapses(metadata: &Metadata) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use framework_api::name::variable;
-    use framework_api::queue::CONSUMER_LABEL;
+    use framework_api::queue::{CONSUMER_LABEL, NAMESPACE_SLOT_LABEL};
+    use framework_message::Slot;
     use serde_json::{Value, json};
 
     use super::*;
@@ -80,6 +83,19 @@ mod tests {
         };
         assert_eq!(controller(owner(true)).as_deref(), Some("map"));
         assert_eq!([controller(owner(false)), controller(json!([]))], [None, None]);
+    }
+
+    #[test]
+    fn a_pod_is_of_the_slot_that_its_label_names_as_we_write_it() {
+        let slot = |label: Value| {
+            let pod = json!({"metadata": {"name": "a", "labels": {NAMESPACE_SLOT_LABEL: label}}});
+            let pod = PodUse::read(&serde_json::value::to_raw_value(&pod).unwrap()).unwrap();
+            assert_eq!(pod.slot, pod.object.unwrap().slot);
+            pod.slot
+        };
+        assert_eq!([slot(json!("0")), slot(json!("255"))], [Some(Slot(0)), Some(Slot(255))]);
+        let none = [Value::Null, json!(""), json!("07"), json!("+7"), json!("256"), json!("mine")];
+        assert!(none.into_iter().all(|label| slot(label).is_none()), "no selector of slots matches it");
     }
 
     #[test]

@@ -13,6 +13,15 @@ use framework_core::truncate::truncate;
 use framework_engine::object::UnownedPod;
 use framework_message::{Key, Slot};
 
+/// The label by which a kind is divided into slots, if it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Division {
+    /// That of the slot of the Framework. All objects of the kind have it, or are labelled soon.
+    ByFramework,
+    /// That of the slot of the namespace. Some objects in queues have none: those are in every share.
+    ByNamespace,
+}
+
 /// A kind as URLs and the controller of a watch name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resource {
@@ -26,6 +35,8 @@ pub struct Resource {
     pub plural: &'static str,
     /// The label selector of the watch; `None`: all objects are watched.
     pub selector: Option<&'static str>,
+    /// How a share of it is selected.
+    pub division: Division,
     /// Objects in one page of a LIST: a page is decoded in one go, and is in memory three times meanwhile.
     pub page: u32,
     /// Whether its objects are in namespaces.
@@ -40,12 +51,19 @@ impl Resource {
         kind: &'static str,
         plural: &'static str,
     ) -> Self {
-        Resource { group, version, kind, plural, selector: None, page: 500, is_namespaced: true }
+        let division = Division::ByFramework;
+        Resource { group, version, kind, plural, selector: None, division, page: 500, is_namespaced: true }
     }
 
     /// The same kind; only the objects that this label selector matches are watched.
     pub const fn selected_by(self, selector: &'static str) -> Self {
         Resource { selector: Some(selector), ..self }
+    }
+
+    /// The same kind; a share of it are the objects in queues of the namespaces of its slots, and those that
+    /// name no slot.
+    pub const fn divided_by_namespace(self) -> Self {
+        Resource { division: Division::ByNamespace, ..self }
     }
 
     /// The same kind, with pages of so many objects.

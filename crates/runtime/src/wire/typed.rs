@@ -13,7 +13,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 use framework_api::pod_template::MAX_CONTAINERS;
-use framework_message::Key;
+use framework_message::{Key, Slot};
 use framework_queueing::{Finalizers, JobNotes};
 
 use super::meta::Owner;
@@ -48,6 +48,8 @@ struct QueueLabels {
     queue_name: Option<String>,
     #[serde(rename = "frameworkcontroller.microsoft.com/queue-consumer")]
     consumer: Option<String>,
+    #[serde(rename = "frameworkcontroller.microsoft.com/namespace-slot")]
+    namespace_slot: Option<String>,
 }
 
 /// The annotations that are read; the others are not kept.
@@ -87,6 +89,13 @@ impl Metadata {
     /// The label that names the job of a Pod.
     pub fn consumer(&self) -> Option<Arc<str>> {
         given(self.labels.as_ref()?.consumer.as_ref())
+    }
+
+    /// The slot that the label of the slot of the namespace names; `None`: there is no label, or it names none
+    /// in the way in which we write it, so that no selector of slots matches it.
+    pub fn namespace_slot(&self) -> Option<Slot> {
+        let text = self.labels.as_ref()?.namespace_slot.as_deref()?;
+        text.parse().map(Slot).ok().filter(|slot| slot.to_string() == text)
     }
 
     /// Since when the job of a unit waits, as its creator wrote it.

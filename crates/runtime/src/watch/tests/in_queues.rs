@@ -1,0 +1,91 @@
+//! The watch of the Pods in queues, whose label names the slot of their namespace or is missing.
+
+use framework_api::queue::NAMESPACE_SLOT_LABEL;
+use framework_message::Slots;
+use framework_queueing::PodUse;
+
+use super::*;
+
+/// A Pod of this slot; `None`: its label is missing.
+fn pod_of(slot: Option<u8>, name: &str, version: &str) -> Value {
+    let mut pod = pod(name, version, "job-attempt");
+    if let Some(slot) = slot {
+        pod["metadata"]["labels"] = json!({NAMESPACE_SLOT_LABEL: slot.to_string()});
+    }
+    pod
+}
+
+/// The events of a watch until nothing happens any more.
+async fn shown(events: &mut mpsc::Receiver<Event>) -> Vec<String> {
+    let mut shown = Vec::new();
+    while let Ok(Some(event)) = tokio::time::timeout(Duration::from_secs(10), events.recv()).await {
+        shown.push(match event {
+            Event::Queue(QueueEvent::PodsSelected(share)) if share.list == Slots::ALL => "all".to_owned(),
+            Event::Queue(QueueEvent::PodsSelected(share)) => {
+                let slots: Vec<String> = share.list.iter().map(|slot| slot.to_string()).collect();
+                format!("of {}", slots.join(","))
+            }
+            Event::Queue(QueueEvent::Pod(Change::Restarted)) => "restarted".to_owned(),
+            Event::Queue(QueueEvent::Pod(Change::Synced)) => "synced".to_owned(),
+            Event::Queue(QueueEvent::Pod(Change::Listed(pod) | Change::Applied(pod))) => {
+                pod.key.name.to_string()
+            }
+            Event::Queue(QueueEvent::Pod(Change::Deleted(pod))) => format!("{} is gone", pod.key.name),
+            event => panic!("{event:?}"),
+        });
+    }
+    shown
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_name_no_slot_are_listed_once_and_those_of_a_grant_alone() {
+    let script = Script::new(vec![
+        list("10", "", &[pod_of(None, "a", "3")]),
+        events(&[("ADDED", pod_of(None, "b", "12"))]),
+    ]);
+    let (sender, mut receiver) = mpsc::channel(64);
+    let sink = Sink::new(sender, Metrics::new(), Arc::default());
+    let (changes, within) = tokio::sync::watch::channel(Selection::whole(0, Slots::NONE));
+    let selector = Selector::of::<PodUse>().within(within);
+    let (client, rng) = (script.client(), fastrand::Rng::with_seed(1));
+    let watching = tokio::spawn(watch::<PodUse>(client, selector, sink, Turn::default(), rng));
+    assert_eq!(shown(&mut receiver).await, ["all", "restarted", "a", "synced", "b"]);
+    script.replies.lock().unwrap().extend([
+        list("20", "", &[pod_of(Some(7), "a", "18")]),
+        events(&[
+            // It got the label after it was shown without, and was deleted before the LIST.
+            ("MODIFIED", pod_of(Some(7), "b", "16")),
+            ("DELETED", pod_of(Some(7), "b", "17")),
+            ("MODIFIED", pod_of(Some(7), "a", "18")),
+            // It lost the label before the LIST, and gets it back after it.
+            ("MODIFIED", pod_of(None, "c", "19")),
+            ("MODIFIED", pod_of(Some(7), "c", "21")),
+        ]),
+    ]);
+    changes.send(Selection::whole(1, of(&[7]))).unwrap();
+    let expected = ["of 7", "restarted", "a", "synced", "b is gone", "c", "c"];
+    assert_eq!(shown(&mut receiver).await, expected);
+    changes.send(Selection::whole(1, Slots::NONE)).unwrap();
+    assert_eq!(shown(&mut receiver).await, ["of ", "restarted", "synced"]);
+    watching.abort();
+    let asked = script.asked();
+    let selectors: Vec<(&str, usize, bool)> = asked
+        .iter()
+        .map(|uri| {
+            let (_, selector) = uri.split_once("namespace-slot+").unwrap();
+            let (word, slots) = selector.split_once("+%28").unwrap();
+            let count = slots.split_once("%29").unwrap().0.split("%2C").count();
+            (word, count, uri.contains("watch=true"))
+        })
+        .collect();
+    let expected = [
+        ("notin", 256, false),
+        ("notin", 256, true),
+        ("notin", 256, true),
+        ("in", 1, false),
+        ("notin", 255, true),
+        ("notin", 255, true),
+        ("notin", 256, true),
+    ];
+    assert_eq!(selectors, expected, "{asked:?}");
+}

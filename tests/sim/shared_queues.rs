@@ -3,15 +3,18 @@
 
 use std::time::Duration;
 
+use framework_api::queue::NAMESPACE_SLOT_LABEL;
 use framework_core::Defect;
 use framework_message::Slot;
 use framework_sim::check::queue::Blind;
 use framework_sim::{Fault, NAMESPACE, Options, Rule, SimCluster, User, Verb};
 use serde_json::json;
 
+use crate::queue::furnish;
 use crate::replicas::{replica_with, shared};
 use crate::simulation::controller::{Controller, Setup, member_of};
 use crate::simulation::life::calm;
+use crate::simulation::manifest::framework;
 use crate::simulation::walk::queues::broken_promise;
 use crate::simulation::{SECOND, pass, seeds, simulate, slots};
 
@@ -173,6 +176,46 @@ fn objects_that_no_slot_selects_are_listed_before_the_first_slot_comes() {
             assert!(first(plural).expect("it is listed") < granted, "{plural}: {:?}", first(plural));
         }
         assert!(first("queueunits").expect("it lists units") >= granted);
+    });
+}
+
+/// Without its Pods, the use of a job would count twice: as reserved, and as that of others.
+#[test]
+fn the_next_owner_of_a_namespace_counts_the_pods_of_its_jobs_once() {
+    simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {
+        let user = cluster.user();
+        furnish(&user, 4);
+        let mut setup = Setup::default();
+        setup.policy.queueing = true;
+        let replicas = [1, 2, 3].map(|incarnation| replica_with(&cluster, incarnation, setup.clone()));
+        shared(&cluster, &replicas.each_ref()).await;
+        let job = |name: &str| framework(name).role("w", 2).fate("run-ms", "forever").queue("q");
+        let is_running = |user: &User, job: &str| {
+            user.get("frameworks", job).is_some_and(|job| job["status"]["state"] == "AttemptRunning")
+        };
+        job("first").create(&user);
+        assert!(cluster.until(SECOND * 120, |user| is_running(user, "first")).await);
+        let slot = Slot::of(NAMESPACE).to_string();
+        for (plural, name) in [("pods", "first-w-0"), ("pods", "first-w-1"), ("configmaps", "first-attempt")]
+        {
+            let object = user.get(plural, name).expect("it is there");
+            assert_eq!(object["metadata"]["labels"][NAMESPACE_SLOT_LABEL], slot.as_str(), "{name}");
+        }
+        // As one that an earlier build made.
+        let unlabelled = json!({ "metadata": { "labels": { NAMESPACE_SLOT_LABEL: null } } });
+        user.patch("pods", "first-w-0", unlabelled).expect("it is there");
+        let owner = slots::owner(&cluster.history(), Slot::of(NAMESPACE)).expect("the slot has an owner");
+        let (leaving, staying): (Vec<_>, Vec<_>) = replicas.into_iter().partition(|one| one.name == owner);
+        for one in leaving {
+            one.stop().await.expect("a stop is no error");
+        }
+        shared(&cluster, &staying.iter().collect::<Vec<_>>()).await;
+        job("second").create(&user);
+        assert!(cluster.until(SECOND * 60, |user| is_running(user, "second")).await, "there is room");
+        job("third").create(&user);
+        pass(SECOND * 60).await;
+        assert!(!is_running(&user, "third"), "there is no room");
+        assert_eq!(broken_promise(&cluster.history(), Blind::default()), None);
     });
 }
 

@@ -55,11 +55,11 @@ fn run(namespace: &str, disturb: impl FnOnce() -> Duration) -> Duration {
 }
 
 /// Waits until an Event of the leader's Lease says so.
-fn await_event(words: &str) {
+fn await_event(reason: &str, words: &str) {
     cluster::until(words, || {
         let described =
             kubectl(&["describe", "lease", "frameworkcontroller-leader", "--namespace", "default"]);
-        (described.contains("SlotsMoved") && described.contains(words)).then_some(())
+        (described.contains(reason) && described.contains(words)).then_some(())
     });
 }
 
@@ -107,11 +107,12 @@ fn replicas_that_come_and_go_lose_nothing_and_run_nothing_twice() {
     });
     println!("a replica that was killed had lost its slots after {took:?}");
     let [a, b, c] = ["a", "b", "c"].map(|host| format!("frameworkcontroller-member-{host}"));
-    await_event(&format!("slots of {a} went to {b}, which waits for requests"));
+    await_event("SlotsMoved", &format!("slots of {a} went to {b}, which waits for requests"));
+    [&a, &b].map(|leader| await_event("LeaderElection", &format!("{leader} became leader")));
     replicas.start("c", "");
     replicas.await_shares();
     // The same replica, the same Lease and the same reason, a moment later.
-    await_event(&format!("slots of {b} went to {c}"));
+    await_event("SlotsMoved", &format!("slots of {b} went to {c}"));
     let ns = namespace("replicas-stop");
     let took = run(&ns, || {
         let begun = Instant::now();

@@ -38,6 +38,7 @@ fn subject(reason: EventReason) -> (&'static str, &'static str) {
         DeadlineNotEnforced => ("Warning", "TrainJob"),
         QueueUnitRefused | RequestUnknown | ResumeRefused => ("Warning", "a job in a queue"),
         StaysSuspended => ("Normal", "a job in a queue"),
+        LeaderElection => ("Normal", "the leader's Lease"),
         SlotsMoved => {
             ("Normal, or Warning if requests of the earlier owner may still land", "the leader's Lease")
         }
@@ -59,6 +60,7 @@ fn cause(reason: EventReason) -> &'static str {
         GrowthQueued => "it was released and grew: the new Tasks wait in its queue",
         InvalidFieldIgnored => "a field is out of bounds, and counts as not set",
         InvalidPodTemplate => "a pod template cannot be decoded",
+        LeaderElection => "a replica has become the [leader](../sharding.md)",
         PodHeld => "a Pod was deleted by force, and finalizers hold it",
         QueueUnitRefused => "the API server refuses its QueueUnit, or another one has the name",
         RequestUnknown => "it gets no QueueUnit, because its request cannot be read from it",
@@ -97,6 +99,7 @@ fn remedy(reason: EventReason) -> &'static str {
         GrowthQueued => NOTHING,
         InvalidFieldIgnored => "give it a value that the message allows",
         InvalidPodTemplate => "correct the field that the message names, in a new Framework or in the spec",
+        LeaderElection => NOTHING,
         PodHeld => "let the owner of the finalizers that the message names remove them",
         QueueUnitRefused => "read the message; delete a QueueUnit that is in the way",
         RequestUnknown => "correct the field that the message names",

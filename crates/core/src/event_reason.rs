@@ -23,6 +23,8 @@ pub enum EventReason {
     InvalidFieldIgnored,
     /// A pod template cannot be decoded.
     InvalidPodTemplate,
+    /// A replica has become the leader.
+    LeaderElection,
     /// A Pod that was deleted by force waits for its finalizers.
     PodHeld,
     /// A job gets no QueueUnit: the API server refuses it, or its name is taken.
@@ -61,7 +63,7 @@ pub enum EventReason {
 
 impl EventReason {
     /// All of them but those of QueueUnits.
-    pub const ALL: [EventReason; 25] = [
+    pub const ALL: [EventReason; 26] = [
         EventReason::Admitted,
         EventReason::DeadlineExceeded,
         EventReason::DeadlineNotEnforced,
@@ -71,6 +73,7 @@ impl EventReason {
         EventReason::GrowthQueued,
         EventReason::InvalidFieldIgnored,
         EventReason::InvalidPodTemplate,
+        EventReason::LeaderElection,
         EventReason::PodHeld,
         EventReason::QueueUnitRefused,
         EventReason::RequestUnknown,
@@ -101,6 +104,7 @@ impl EventReason {
             EventReason::GrowthQueued => "GrowthQueued",
             EventReason::InvalidFieldIgnored => "InvalidFieldIgnored",
             EventReason::InvalidPodTemplate => "InvalidPodTemplate",
+            EventReason::LeaderElection => "LeaderElection",
             EventReason::PodHeld => "PodHeld",
             EventReason::QueueUnitRefused => "QueueUnitRefused",
             EventReason::RequestUnknown => "RequestUnknown",

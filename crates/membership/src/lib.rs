@@ -19,5 +19,5 @@ pub use framework_shard::event::Outcome;
 pub use framework_shard::member::view::{Figures, View};
 pub use lease::{is_member, lease_name};
 pub use map::MAP;
-pub use message::{Command, LeaseRole, Moved, Notice, ViewQuery};
+pub use message::{Command, Elected, LeaderLease, LeaseRole, Moved, Notice, ViewQuery};
 pub use run::Parts;

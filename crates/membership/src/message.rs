@@ -80,6 +80,8 @@ pub enum Notice {
     Figures(Figures),
     /// This replica changed the owners of slots.
     Moved(Moved),
+    /// This replica has become the leader, and its Lease was seen.
+    Elected(Elected),
     /// A read showed an older version than one that was known when it was sent: the store was restored to an
     /// older state. This replica owns nothing any more, and only another start makes its knowledge valid.
     StoreWentBack {
@@ -97,10 +99,26 @@ pub enum Notice {
 pub struct Moved {
     /// The moves.
     pub moves: Vec<Move>,
-    /// The name of the leader's Lease.
-    pub lease: &'static str,
+    /// The leader's Lease.
+    pub lease: LeaderLease,
+}
+
+/// The election of a leader, for an Event about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Elected {
+    /// The name of the Lease of the replica that leads now.
+    pub leader: String,
+    /// The leader's Lease.
+    pub lease: LeaderLease,
+}
+
+/// The leader's Lease as Events name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaderLease {
+    /// Its name.
+    pub name: &'static str,
     /// Its namespace.
     pub namespace: String,
-    /// Its UID, if it was seen.
+    /// Its UID; empty: it was not seen.
     pub uid: String,
 }

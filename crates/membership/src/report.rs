@@ -8,13 +8,12 @@ use framework_shard::member::view::{Figures, ShareProgress};
 use framework_shard::member::{LEADER_LEASE, Member};
 use framework_shard::moves::Move;
 
-use crate::message::{Moved, Notice};
+use crate::message::{Elected, LeaderLease, Moved, Notice};
 use crate::unconfirmed::{Change, Unconfirmed};
 
 /// The last reports, and what later ones need.
 pub struct Reported {
-    /// Whether this replica is the leader.
-    leads: bool,
+    election: Election,
     figures: Figures,
     /// The namespace of the Leases.
     namespace: String,
@@ -22,6 +21,28 @@ pub struct Reported {
     lease_uid: String,
     unconfirmed: Unconfirmed,
     wait: ShareWait,
+}
+
+/// Whether this replica is the leader.
+#[derive(Default)]
+struct Election {
+    leads: bool,
+    /// Whether its election is yet to be reported.
+    is_unreported: bool,
+}
+
+impl Election {
+    /// Takes in whether this replica leads, and whether the leader's Lease was seen, which a report names.
+    /// Returns whether the first has changed, and whether the election is to be reported now.
+    fn step(&mut self, leads: bool, lease_seen: bool) -> (bool, bool) {
+        let has_changed = leads != std::mem::replace(&mut self.leads, leads);
+        if has_changed {
+            self.is_unreported = leads;
+        }
+        let is_due = self.is_unreported && lease_seen;
+        self.is_unreported &= !is_due;
+        (has_changed, is_due)
+    }
 }
 
 /// The wait of a replica for its share of the slots, which ends once and for all. A replica whose share
@@ -66,7 +87,7 @@ impl Reported {
         let (first_plan, patience) = (policy.first_plan(), policy.share_patience());
         Reported {
             wait: ShareWait { first_plan, patience, since: None, is_over: false },
-            leads: false,
+            election: Election::default(),
             figures: Figures::default(),
             namespace: namespace.to_owned(),
             lease_uid: String::new(),
@@ -74,17 +95,21 @@ impl Reported {
         }
     }
 
-    /// The leader's Lease was seen, with this UID.
+    /// The leader's Lease was seen, with this UID; `None`: it is absent.
     pub fn leader_seen(&mut self, uid: Option<String>) {
         self.lease_uid = uid.unwrap_or_default();
     }
 
-    /// The notices that are due after a step of the member.
-    pub fn after_step(&mut self, member: &Member, at: Duration) -> Vec<Notice> {
+    /// The notices that are due after a step of the member, whose Lease has this name.
+    pub fn after_step(&mut self, member: &Member, name: &str, at: Duration) -> Vec<Notice> {
         let mut notices = Vec::new();
         let leads = member.leads(at);
-        if leads != std::mem::replace(&mut self.leads, leads) {
+        let (has_changed, is_elected) = self.election.step(leads, !self.lease_uid.is_empty());
+        if has_changed {
             notices.push(Notice::Leads(leads));
+        }
+        if is_elected {
+            notices.push(Notice::Elected(Elected { leader: name.to_owned(), lease: self.lease() }));
         }
         let figures = member.figures();
         if figures != self.figures {
@@ -110,8 +135,12 @@ impl Reported {
     }
 
     fn notice(&self, moves: Vec<Move>) -> Notice {
+        Notice::Moved(Moved { moves, lease: self.lease() })
+    }
+
+    fn lease(&self) -> LeaderLease {
         let (namespace, uid) = (self.namespace.clone(), self.lease_uid.clone());
-        Notice::Moved(Moved { moves, lease: LEADER_LEASE, namespace, uid })
+        LeaderLease { name: LEADER_LEASE, namespace, uid }
     }
 }
 
@@ -145,6 +174,17 @@ mod tests {
         let first = ends.next();
         assert_eq!(ends.next(), None, "there is one notice");
         first
+    }
+
+    #[test]
+    fn an_election_is_reported_once_when_the_lease_is_seen() {
+        let mut election = Election::default();
+        let rows = [(false, true), (true, false), (true, true), (true, true), (false, true), (true, true)];
+        let reports = rows.map(|(leads, lease_seen)| election.step(leads, lease_seen));
+        let [before, first] = [(false, false), (true, false)];
+        assert_eq!(reports, [before, first, (false, true), before, (true, false), (true, true)]);
+        let lost = [(false, false), (true, false), (false, true)];
+        assert_eq!(lost.map(|(leads, seen)| election.step(leads, seen).1), [false; 3], "it leads no more");
     }
 
     #[test]

@@ -194,7 +194,12 @@ impl Driver {
                 }
                 (name, seen)
             }
-            Shown::Absent(name, version) => (name, Seen { version, value: None }),
+            Shown::Absent(name, version) => {
+                if name == LEADER_LEASE {
+                    self.reported.leader_seen(None);
+                }
+                (name, Seen { version, value: None })
+            }
             Shown::Listed => return,
         };
         self.lease_seen(name, seen);
@@ -275,7 +280,7 @@ impl Driver {
             }
         }
         let at = (self.parts.clock)().boot;
-        for notice in self.reported.after_step(&self.member, at) {
+        for notice in self.reported.after_step(&self.member, self.me.lease(), at) {
             self.notify(notice);
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use framework_core::plan::Report;
 use framework_core::{Defect, EventReason};
 use framework_engine::event as engine;
-use framework_membership::{Command, LeaseRole, Moved, Notice, Outcome};
+use framework_membership::{Command, Elected, LeaderLease, LeaseRole, Moved, Notice, Outcome};
 use framework_message::{Change, Now, Ownership, Selection, Slot, Slots};
 use framework_queueing::QueueEvent;
 use futures::FutureExt;
@@ -250,6 +250,11 @@ impl ReplicaShare {
                 self.report(&moved);
                 return None;
             }
+            Notice::Elected(Elected { leader, lease }) => {
+                let report = Report::normal(EventReason::LeaderElection, format!("{leader} became leader"));
+                self.recorder.record(subject(&lease), report);
+                return None;
+            }
             Notice::StoreWentBack { seen, found } => {
                 self.end.get_or_insert(End::WentBack(seen.0.into(), found.0.into()));
                 return None;
@@ -278,7 +283,7 @@ impl ReplicaShare {
 
     /// Reports the moves of this replica in the map, by a line and by an Event of the leader's Lease.
     fn report(&self, moved: &Moved) {
-        let subject = Subject::lease(&moved.namespace, moved.lease, &moved.uid);
+        let subject = subject(&moved.lease);
         for one in &moved.moves {
             self.metrics.slots_moved(one.slots);
             let note = one.to_string();
@@ -381,6 +386,10 @@ impl ReplicaShare {
         let held = if self.has_whole_budget { Slot::COUNT } else { self.granted.slots().iter().count() };
         held as f64 / Slot::COUNT as f64
     }
+}
+
+fn subject(lease: &LeaderLease) -> Subject {
+    Subject::lease(&lease.namespace, lease.name, &lease.uid)
 }
 
 #[cfg(test)]

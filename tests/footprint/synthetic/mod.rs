@@ -18,7 +18,7 @@ use tower::BoxError;
 pub use pod::Phase;
 
 /// When everything in it happened.
-const AT: &str = "2026-01-01T00:00:00Z";
+pub const AT: &str = "2026-01-01T00:00:00Z";
 
 /// Frameworks of one TaskRole, with all their ConfigMaps and Pods.
 #[derive(Clone, Debug)]
@@ -95,6 +95,12 @@ impl SyntheticCluster {
         });
         kube::Client::new(service, "default")
     }
+}
+
+/// The first Pod of the first Framework.
+pub fn first_pod(phase: Phase) -> Value {
+    let text = pod::template(0, phase).to_string().replace(HOLE, "00000000");
+    serde_json::from_str(&text).expect("a template is JSON")
 }
 
 /// Which objects a LIST or a watch asks for.

@@ -211,8 +211,8 @@ fn identify(metadata: &mut Map<String, Value>, context: &PodContext<'_>, variabl
     }
 }
 
-/// The labels of a Framework that came through a queue: the queue, and the slot of the namespace, by which the
-/// replica that decides there watches its Pods and ConfigMaps.
+/// The labels of the objects of a Framework that came through a queue: the queue, and the slot of the
+/// namespace. The replica that decides there watches them by that slot.
 fn queue_labels(attempt: &AttemptContext<'_>) -> Vec<(String, Value)> {
     let Some(queue) = attempt.queue else { return Vec::new() };
     let slot = name::slot(attempt.framework_namespace).to_string();

@@ -5,7 +5,7 @@
 //! watch showed deleted.
 //!
 //! A user may edit the label that names the slot of an object. One watch shows objects of all slots of the
-//! share, and those without a slot. So the changes of an object come in order, each once: a new label is a
+//! share, and those without a slot. So the changes of an object come in order, each once. A new label is a
 //! change of the object, or its deletion if the slot is not of the share. The label of the newest version
 //! decides which LIST replaces an object. One that a LIST of granted slots does not show, because its label
 //! has just changed, is shown again by the watch, which begins before that LIST.

@@ -336,8 +336,8 @@ impl ReplicaShare {
         self.report_listed();
     }
 
-    /// The member learns of the slots that are listed once all units, and the ConfigMaps and Pods in queues of
-    /// their namespaces, were listed since their grant.
+    /// The member learns of the slots that are listed once all units were listed since their grant, and so
+    /// were the ConfigMaps and Pods in queues of their namespaces.
     fn report_listed(&mut self) {
         let (grant, unlisted) = match &self.units {
             Some(units) => (units.listed_since(), self.granted.unlisted_in_queues()),

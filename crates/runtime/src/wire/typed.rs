@@ -91,8 +91,8 @@ impl Metadata {
         given(self.labels.as_ref()?.consumer.as_ref())
     }
 
-    /// The slot that the label of the slot of the namespace names; `None`: there is no label, or it names none
-    /// in the way in which we write it, so that no selector of slots matches it.
+    /// The slot of the namespace, as its label names it; `None`: there is no label, or one that the
+    /// controller would not write. No selector of slots matches that one.
     pub fn namespace_slot(&self) -> Option<Slot> {
         let text = self.labels.as_ref()?.namespace_slot.as_deref()?;
         text.parse().map(Slot).ok().filter(|slot| slot.to_string() == text)

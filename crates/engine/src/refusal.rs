@@ -18,10 +18,17 @@ pub enum RefusalOutcome {
 
 /// Parts of messages that mark a refusal as transient although its code does not.
 ///
+/// The status of a quota is unknown until the quota controller has counted what its limits cover. The Pod may
+/// fit then.
+///
 /// The last one concerns the controller and not the Pod: for a moment after it has started, an API server
 /// refuses all requests that need a role.
-const PASSING: [&str; 3] =
-    ["object provided is unrecognized", "exceeded quota", "cannot create resource \"pods\""];
+const PASSING: [&str; 4] = [
+    "object provided is unrecognized",
+    "exceeded quota",
+    "status unknown for quota",
+    "cannot create resource \"pods\"",
+];
 
 /// Whether client-go takes an error with this message for the end of a connection (`IsProbableEOF`). The
 /// original does not take such a refusal for final, although a webhook may have written the message.
@@ -85,6 +92,8 @@ mod tests {
             ),
             (403, "Forbidden", "no service account", RefusalOutcome::Confirm(Unknown)),
             (403, "Forbidden", "exceeded quota: small, requested: pods=1", RefusalOutcome::Retry),
+            (403, "Forbidden", "status unknown for quota: new, resources: pods", RefusalOutcome::Retry),
+            (403, "Forbidden", "failed quota: small: must specify cpu", RefusalOutcome::Confirm(Unknown)),
             (
                 403,
                 "Forbidden",

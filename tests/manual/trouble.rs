@@ -41,6 +41,9 @@ fn others_go_on(namespace: &str) {
 fn a_quota_delays_and_says_so() {
     let ns = namespace("trouble-quota");
     kubectl(&["create", "quota", "small", "--hard=pods=2", "--namespace", &ns]);
+    // Until the quota controller has taken it in, the API server may let all three Pods pass.
+    let taken_in = "--for=jsonpath={.status.hard.pods}=2";
+    kubectl(&["wait", "quota/small", taken_in, "--timeout=60s", "--namespace", &ns]);
     manifest("big").role("a", 3, &[]).create(&ns);
     let waiting = wait(&ns, "big", "held up by the quota", |framework| {
         held_up(framework).is_some_and(|(reason, _)| reason == "PodCreationTransientError")

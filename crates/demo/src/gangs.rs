@@ -47,6 +47,7 @@ pub(crate) async fn show(testbed: &Testbed) -> Result<()> {
     let quotas: Api<ResourceQuota> = Api::default_namespaced(client.clone());
     let hard = json!({"pods": ROOM.to_string()});
     create(&quotas, json!({"metadata": {"name": "room"}, "spec": {"hard": hard}})).await?;
+    until_the_quota_is_in_force(&quotas).await?;
     let queues: Api<Queue> = Api::default_namespaced(client.clone());
     create(&queues, json!({"metadata": {"name": "default"}, "spec": {}})).await?;
     let mut gangs = Gangs {
@@ -72,6 +73,21 @@ where
 {
     api.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
     Ok(())
+}
+
+/// Until the quota controller has counted a new quota, the API server holds no Pod to it.
+async fn until_the_quota_is_in_force(quotas: &Api<ResourceQuota>) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let status = quotas.get("room").await?.status.unwrap_or_default();
+        let counts =
+            |amounts: Option<BTreeMap<String, _>>| amounts.is_some_and(|all| all.contains_key("pods"));
+        if counts(status.hard) && counts(status.used) {
+            return Ok(());
+        }
+        ensure!(Instant::now() < deadline, "the quota is not in force after {} s", PATIENCE.as_secs());
+        tokio::time::sleep(EVERY).await;
+    }
 }
 
 /// A TaskRole whose Tasks run until their Pods are annotated with an exit code.

@@ -11,13 +11,14 @@ use crate::exposition::Scrape;
 use crate::report::{Process, Replica};
 use crate::system::System;
 
-/// How long replicas may take until each has its share of the slots.
-const SHARES_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long replicas may take until each is ready and has its share of the slots.
+const REST_TIMEOUT: Duration = Duration::from_secs(60);
 const EVERY: Duration = Duration::from_millis(200);
 /// The number of slots of all replicas together.
 const SLOTS: f64 = 256.0;
 
 const SLOTS_HELD: &str = "frameworkcontroller_slots";
+const READY: &str = "frameworkcontroller_ready";
 const RECEIVED: &str = "frameworkcontroller_received_bytes_total";
 
 /// The metrics endpoints of the controller, one for each replica.
@@ -54,26 +55,33 @@ impl Metrics {
         Ok(Scrapes { each, sum })
     }
 
-    /// Waits until several replicas share all slots about equally: no run begins while slots still move.
-    pub async fn await_shares(&self) -> Result<()> {
-        let deadline = Instant::now() + SHARES_TIMEOUT;
-        while self.0.len() > 1 {
+    /// Waits until each replica has listed what it needs, and several share all slots about equally. No run
+    /// begins while slots still move, or while a replica reads what was there before.
+    pub async fn await_rest(&self) -> Result<()> {
+        let deadline = Instant::now() + REST_TIMEOUT;
+        loop {
             let scrapes = self.scrape().await?;
+            let ready = scrapes.each.iter().filter(|scrape| is_ready(scrape)).count();
             let slots: Vec<f64> =
                 scrapes.each.iter().map(|scrape| scrape.total(SLOTS_HELD).unwrap_or(0.0)).collect();
-            if are_shared(&slots) {
-                break;
+            if ready == slots.len() && (slots.len() <= 1 || are_shared(&slots)) {
+                return Ok(());
             }
             ensure!(
                 Instant::now() < deadline,
-                "the replicas have {slots:?} of {SLOTS} slots after {} s: give --controller-metrics once for \
-                 each running replica",
-                SHARES_TIMEOUT.as_secs()
+                "after {} s, {ready} of {} replicas are ready, and they have {slots:?} of {SLOTS} slots: \
+                 give --controller-metrics once for each running replica",
+                REST_TIMEOUT.as_secs(),
+                slots.len()
             );
             tokio::time::sleep(EVERY).await;
         }
-        Ok(())
     }
+}
+
+/// Whether the controller says so; other systems do not say it.
+fn is_ready(scrape: &Scrape) -> bool {
+    scrape.total(READY).is_none_or(|ready| ready == 1.0)
 }
 
 /// Whether these are all slots, in shares that differ by a tenth of a share at most, rounded up.
@@ -156,6 +164,13 @@ mod tests {
         let rows = rows(Vec::new(), Some(&before), Some(&after), System::Framework);
         assert_eq!(rows.iter().map(|row| row.received_bytes).collect::<Vec<_>>(), [Some(300), Some(50)]);
         assert_eq!(rows.iter().map(|row| row.requests).collect::<Vec<_>>(), [Some(7), Some(3)]);
+    }
+
+    #[test]
+    fn a_run_waits_for_a_controller_that_says_that_it_is_not_ready() {
+        assert!(!is_ready(&Scrape::parse("frameworkcontroller_ready 0\n")));
+        assert!(is_ready(&Scrape::parse("frameworkcontroller_ready 1\n")));
+        assert!(is_ready(&Scrape::parse("workqueue_depth 1\n")), "another system");
     }
 
     #[test]

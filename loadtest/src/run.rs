@@ -180,7 +180,7 @@ async fn measure(setup: &Setup, id: &str, interrupted: impl Future<Output = ()>)
     };
     generator.rehearse().await?;
     if let Some(metrics) = &setup.metrics {
-        metrics.await_shares().await?;
+        metrics.await_rest().await?;
     }
     let setup = &setup.without_what_ends();
     let killed = Killed::default();

@@ -4,12 +4,13 @@
 //! tests runs from the rollout of the Deployment until its deletion.
 
 use std::collections::BTreeSet;
+use std::process::Output;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use framework_testcluster::{Cluster, Component, Options};
 
-use crate::cluster::{ROLES, plugin, program, until};
+use crate::cluster::{PATIENCE, ROLES, plugin, program, until};
 use crate::page::{Block, blocks};
 use crate::shell::{Shell, decide_fates, judge};
 
@@ -105,9 +106,23 @@ impl Fresh {
         if block.text.contains("delete deployment frameworkcontroller") {
             self.end_controller();
         }
-        judge(block, &self.shell.run(&block.text, ""));
+        judge(block, &self.output(block));
         if block.text.contains("rollout status") {
             self.start_controller();
+        }
+    }
+
+    /// The output of the commands of a block. A question about rights is repeated until the answer is yes: a
+    /// binding, and a rule that is aggregated into a role, come into force a little later.
+    fn output(&self, block: &Block) -> Output {
+        let asks = block.text.starts_with("kubectl auth can-i");
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let output = self.shell.run(&block.text, "");
+            if !asks || output.status.success() || Instant::now() > deadline {
+                return output;
+            }
+            std::thread::sleep(Duration::from_millis(50));
         }
     }
 

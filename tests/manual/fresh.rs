@@ -17,6 +17,9 @@ use crate::shell::{Shell, decide_fates, judge};
 const FIRST_HOUR: &str = include_str!("../../docs/first-hour.md");
 const REMOVE: &str = include_str!("../../docs/remove.md");
 
+/// The objects of a cluster are at rest when they stay the same for this time.
+const UNCHANGED: Duration = Duration::from_secs(2);
+
 /// The cluster of these tests, which have it one after the other and leave it as it was.
 static FRESH: Mutex<Option<Fresh>> = Mutex::new(None);
 
@@ -59,7 +62,7 @@ impl Fresh {
             let bind = format!("create clusterrolebinding test-{role} --clusterrole={role}");
             fresh.kubectl(&format!("{bind} --user=controller"));
         }
-        fresh.before = until("its objects are listed", || fresh.objects());
+        fresh.before = fresh.objects_at_rest();
         fresh
     }
 
@@ -80,6 +83,23 @@ impl Fresh {
         let output = self.shell.run(&list, "");
         let text = String::from_utf8(output.stdout).expect("it is text");
         output.status.success().then(|| text.lines().map(str::to_owned).collect())
+    }
+
+    /// All objects, once they stay the same: a control plane makes some after its start.
+    fn objects_at_rest(&self) -> BTreeSet<String> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut last: Option<BTreeSet<String>> = None;
+        let mut since = Instant::now();
+        loop {
+            let now = self.objects();
+            if now != last {
+                (last, since) = (now, Instant::now());
+            } else if let Some(objects) = now.filter(|_| since.elapsed() >= UNCHANGED) {
+                return objects;
+            }
+            assert!(Instant::now() < deadline, "its objects change: {last:?}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
     }
 
     /// Does the steps of the blocks of a text, in their order.

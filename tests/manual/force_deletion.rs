@@ -1,11 +1,13 @@
 //! Pods that hang in Terminating, as those of a dead node do, on the real API server. They are forced only by
 //! the time-out that the status has, each by its UID; then the Tasks that wait for them go on.
 
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use framework_api::{Framework, State};
 use framework_testcluster::audit::{Mark, Record};
-use kube::api::DeleteParams;
+use futures::TryStreamExt;
+use kube::api::{DeleteParams, ListParams, WatchEvent, WatchParams};
 use serde_json::{Value, json};
 
 use crate::cluster::recording::Recording;
@@ -38,14 +40,30 @@ fn forced(namespace: &str, since: Mark) -> Vec<Record> {
     requests
 }
 
-/// Waits until a Pod is being deleted: its UID, and when its deletion began.
-fn terminating(namespace: &str, pod: &str) -> (String, jiff::Timestamp) {
-    let is = |pod: Option<&k8s_openapi::api::core::v1::Pod>| {
-        pod.is_some_and(|pod| pod.metadata.deletion_timestamp.is_some())
-    };
-    let seen = kube::runtime::wait::await_condition(cluster::pods(namespace), pod, is);
-    let seen = block_on(async { tokio::time::timeout(Duration::from_secs(60), seen).await });
-    let meta = seen.expect("it is deleted in time").expect("a watch").expect("a Pod").metadata;
+/// The version of the Pods of a namespace now, from which [`terminating`] follows them.
+fn version(namespace: &str) -> String {
+    let pods = block_on(cluster::pods(namespace).list(&ListParams::default())).expect("a list");
+    pods.metadata.resource_version.expect("a list has a version")
+}
+
+/// Waits until a Pod is being deleted, and sees it if the Pod is gone since: its UID, and when its deletion
+/// began. The version is one from before its deletion.
+fn terminating(namespace: &str, name: &str, version: &str) -> (String, jiff::Timestamp) {
+    let seconds = cluster::PATIENCE.as_secs() as u32;
+    let only = WatchParams::default().fields(&format!("metadata.name={name}")).timeout(seconds);
+    let meta = block_on(async {
+        let mut events = pin!(cluster::pods(namespace).watch(&only, version).await.expect("a watch"));
+        loop {
+            match events.try_next().await.expect("an event") {
+                Some(WatchEvent::Modified(pod)) if pod.metadata.deletion_timestamp.is_some() => {
+                    return pod.metadata;
+                }
+                Some(WatchEvent::Error(error)) => panic!("{name} cannot be followed: {error:?}"),
+                Some(_) => {}
+                None => panic!("{name} is not deleted in time"),
+            }
+        }
+    });
     let grace = Duration::from_secs(meta.deletion_grace_period_seconds.expect("a grace period") as u64);
     (meta.uid.expect("a UID"), meta.deletion_timestamp.expect("it is being deleted").0 - grace)
 }
@@ -72,8 +90,9 @@ fn a_task_is_retried_once_its_stuck_pod_is_forced() {
     let since = mark();
     stuck("job", 2, Some(2)).task_retry(true, 0).create(&ns);
     running(&ns, "job", 2);
+    let before = version(&ns);
     delete_pod(&ns, "job-a-1");
-    let pod = terminating(&ns, "job-a-1");
+    let pod = terminating(&ns, "job-a-1", &before);
     let retried = wait(&ns, "job", "running its second attempt of a-1", |framework| {
         let task = framework.status.as_ref().and_then(|status| status.task("a", 1));
         task.is_some_and(|task| task.attempt_status.id == 1 && task.state == State::AttemptRunning)
@@ -93,6 +112,7 @@ fn a_scale_down_ends_although_its_pod_hangs() {
     let since = mark();
     stuck("job", 2, Some(1)).create(&ns);
     running(&ns, "job", 2);
+    let before = version(&ns);
     cluster::kubectl(&[
         "patch",
         "framework",
@@ -103,7 +123,7 @@ fn a_scale_down_ends_although_its_pod_hangs() {
         "-p",
         r#"[{"op": "replace", "path": "/spec/taskRoles/0/taskNumber", "value": 1}]"#,
     ]);
-    let pod = terminating(&ns, "job-a-1");
+    let pod = terminating(&ns, "job-a-1", &before);
     wait(&ns, "job", "without a-1", |framework| {
         framework.status.as_ref().is_some_and(|status| status.task("a", 1).is_none())
     });
@@ -125,8 +145,9 @@ fn the_time_out_of_a_removed_task_role_holds_for_its_stuck_pod() {
     });
     stuck("job", 1, Some(2)).role("b", 1, &[("run-duration", "forever")]).create(&ns);
     running(&ns, "job", 2);
+    let before = version(&ns);
     merge(&ns, "job", json!({ "taskRoles": [others] }));
-    let pod = terminating(&ns, "job-a-0");
+    let pod = terminating(&ns, "job-a-0", &before);
     let removed = wait(&ns, "job", "without TaskRole a", |framework| {
         framework.status.as_ref().is_some_and(|status| status.task_roles().len() == 1)
     });
@@ -144,8 +165,9 @@ fn without_a_time_out_nothing_is_forced_until_there_is_one() {
     stuck("neighbour", 1, Some(1)).create(&ns);
     running(&ns, "patient", 1);
     running(&ns, "neighbour", 1);
+    let before = version(&ns);
     cluster::execute(&ns, "patient", "Stop");
-    let pod = terminating(&ns, "patient-a-0");
+    let pod = terminating(&ns, "patient-a-0", &before);
     // Its neighbour hangs later, and is forced.
     cluster::execute(&ns, "neighbour", "Stop");
     completed(&ns, "neighbour");
@@ -176,8 +198,9 @@ fn a_framework_deleted_in_the_foreground_goes_although_its_pods_hang() {
     stuck("job", 2, Some(2)).create(&ns);
     running(&ns, "job", 2);
     let frameworks = cluster::frameworks(&ns);
+    let before = version(&ns);
     let deleted = block_on(frameworks.delete("job", &DeleteParams::foreground())).expect("it is there");
-    let pods = [terminating(&ns, "job-a-0"), terminating(&ns, "job-a-1")];
+    let pods = ["job-a-0", "job-a-1"].map(|pod| terminating(&ns, pod, &before));
     let uid = deleted.left().and_then(|framework| framework.metadata.uid).expect("it goes after its Pods");
     let gone = kube::runtime::wait::await_condition(
         cluster::frameworks(&ns),
@@ -198,8 +221,9 @@ fn an_attempt_ends_although_its_config_map_is_deleted_while_its_pods_hang() {
     stuck("job", 2, Some(2)).create(&ns);
     running(&ns, "job", 2);
     let config_maps = cluster::config_maps(&ns);
+    let before = version(&ns);
     block_on(config_maps.delete("job-attempt", &DeleteParams::foreground())).expect("it is there");
-    let pods = [terminating(&ns, "job-a-0"), terminating(&ns, "job-a-1")];
+    let pods = ["job-a-0", "job-a-1"].map(|pod| terminating(&ns, pod, &before));
     assert_eq!(code(&completed(&ns, "job")), (-100, "ConfigMapExternalDeleted".to_owned()));
     let requests = forced(&ns, since);
     pods.iter().for_each(|pod| assert_forced(&requests, pod, 2));
@@ -231,8 +255,9 @@ fn a_forced_pod_that_a_finalizer_holds_is_not_taken_for_gone() {
         cluster::kubectl(&["patch", "pod", "job-a-0", "--namespace", &ns, "--type=merge", "-p", &patch]);
     };
     finalizers(r#"["test.example.com/held"]"#);
+    let before = version(&ns);
     delete_pod(&ns, "job-a-0");
-    let pod = terminating(&ns, "job-a-0");
+    let pod = terminating(&ns, "job-a-0", &before);
     let words = "job-a-0 was deleted by force and waits for its finalizers: test.example.com/held";
     assert!(held(&ns).contains(words));
     // The controller has done all it would do before it serves another Framework to its end.

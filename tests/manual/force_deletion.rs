@@ -27,17 +27,21 @@ fn mark() -> Mark {
     cluster::installed().audit().mark().expect("the log is there")
 }
 
-/// The controller's deletes with a grace period of 0 in a namespace.
-fn forced(namespace: &str, since: Mark) -> Vec<Record> {
-    let mut requests = cluster::installed().audit().since(since).expect("the log is there");
-    requests.retain(|request| {
+/// The controller's deletes with a grace period of 0 in a namespace, once there are so many: others see a
+/// delete before its record is there.
+fn forced(namespace: &str, since: Mark, times: usize) -> Vec<Record> {
+    let is_one = |request: &Record| {
         let grace = request.request_object.as_ref().and_then(|body| body.get("gracePeriodSeconds"));
         request.namespace == namespace
             && request.user_agent.starts_with("frameworkcontroller/")
             && (request.verb.as_str(), request.resource.as_str()) == ("delete", "pods")
             && grace == Some(&json!(0))
-    });
-    requests
+    };
+    cluster::until("the forced deletes are recorded", || {
+        let mut requests = cluster::installed().audit().since(since).expect("the log is there");
+        requests.retain(is_one);
+        (requests.len() >= times).then_some(requests)
+    })
 }
 
 /// The version of the Pods of a namespace now, from which [`terminating`] follows them.
@@ -98,11 +102,11 @@ fn a_task_is_retried_once_its_stuck_pod_is_forced() {
         task.is_some_and(|task| task.attempt_status.id == 1 && task.state == State::AttemptRunning)
     });
     assert_eq!(state_of(&retried, 0), Some(State::AttemptRunning));
-    assert_forced(&forced(&ns, since), &pod, 2);
+    assert_forced(&forced(&ns, since, 1), &pod, 2);
     cluster::execute(&ns, "job", "Stop");
     assert_eq!(code(&completed(&ns, "job")).0, -210);
     cluster::assert_nothing_is_left(&ns, "job");
-    assert_eq!(forced(&ns, since).len(), 3, "each Pod once");
+    assert_eq!(forced(&ns, since, 3).len(), 3, "each Pod once");
 }
 
 #[test]
@@ -127,7 +131,7 @@ fn a_scale_down_ends_although_its_pod_hangs() {
     wait(&ns, "job", "without a-1", |framework| {
         framework.status.as_ref().is_some_and(|status| status.task("a", 1).is_none())
     });
-    let requests = forced(&ns, since);
+    let requests = forced(&ns, since, 1);
     assert_forced(&requests, &pod, 1);
     assert_eq!(requests.len(), 1, "the other one runs on");
     cluster::execute(&ns, "job", "Stop");
@@ -152,7 +156,7 @@ fn the_time_out_of_a_removed_task_role_holds_for_its_stuck_pod() {
         framework.status.as_ref().is_some_and(|status| status.task_roles().len() == 1)
     });
     assert_eq!(cluster::state(&removed), Some(State::AttemptRunning));
-    assert_forced(&forced(&ns, since), &pod, 2);
+    assert_forced(&forced(&ns, since, 1), &pod, 2);
     cluster::execute(&ns, "job", "Stop");
     completed(&ns, "job");
 }
@@ -171,7 +175,7 @@ fn without_a_time_out_nothing_is_forced_until_there_is_one() {
     // Its neighbour hangs later, and is forced.
     cluster::execute(&ns, "neighbour", "Stop");
     completed(&ns, "neighbour");
-    let requests = forced(&ns, since);
+    let requests = forced(&ns, since, 1);
     assert!(requests.iter().all(|request| request.name == "neighbour-a-0"), "{requests:#?}");
     assert_eq!(requests.len(), 1);
     // Its attempt is ending already; a time-out helps all the same, once it stands in the status.
@@ -188,7 +192,7 @@ fn without_a_time_out_nothing_is_forced_until_there_is_one() {
     let freed = completed(&ns, "patient");
     let role = &freed.status.as_ref().expect("a status").task_roles()[0];
     assert_eq!(role.pod_graceful_deletion_timeout_sec, Some(1));
-    assert_forced(&forced(&ns, since), &pod, 1);
+    assert_forced(&forced(&ns, since, 2), &pod, 1);
 }
 
 #[test]
@@ -209,7 +213,7 @@ fn a_framework_deleted_in_the_foreground_goes_although_its_pods_hang() {
     );
     let gone = block_on(async { tokio::time::timeout(Duration::from_secs(120), gone).await });
     gone.unwrap_or_else(|_| panic!("it stays:\n{}", cluster::log_of("controller"))).expect("a watch");
-    let requests = forced(&ns, since);
+    let requests = forced(&ns, since, 2);
     pods.iter().for_each(|pod| assert_forced(&requests, pod, 2));
     cluster::assert_nothing_is_left(&ns, "job");
 }
@@ -225,7 +229,7 @@ fn an_attempt_ends_although_its_config_map_is_deleted_while_its_pods_hang() {
     block_on(config_maps.delete("job-attempt", &DeleteParams::foreground())).expect("it is there");
     let pods = ["job-a-0", "job-a-1"].map(|pod| terminating(&ns, pod, &before));
     assert_eq!(code(&completed(&ns, "job")), (-100, "ConfigMapExternalDeleted".to_owned()));
-    let requests = forced(&ns, since);
+    let requests = forced(&ns, since, 2);
     pods.iter().for_each(|pod| assert_forced(&requests, pod, 2));
     cluster::assert_nothing_is_left(&ns, "job");
 }
@@ -265,14 +269,14 @@ fn a_forced_pod_that_a_finalizer_holds_is_not_taken_for_gone() {
     completed(&ns, "other");
     let seen = block_on(cluster::frameworks(&ns).get("job")).expect("it is there");
     assert_eq!(state_of(&seen, 0), Some(State::AttemptDeleting));
-    assert_forced(&forced(&ns, since), &pod, 1);
+    assert_forced(&forced(&ns, since, 1), &pod, 1);
 
     finalizers("null");
     wait(&ns, "job", "running its second attempt", |framework| {
         let task = framework.status.as_ref().and_then(|status| status.task("a", 0));
         task.is_some_and(|task| task.attempt_status.id == 1 && task.state == State::AttemptRunning)
     });
-    assert_eq!(forced(&ns, since).len(), 1);
+    assert_eq!(forced(&ns, since, 1).len(), 1);
     cluster::execute(&ns, "job", "Stop");
     completed(&ns, "job");
     cluster::assert_nothing_is_left(&ns, "job");

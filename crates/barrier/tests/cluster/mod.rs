@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 pub const PATIENCE: Duration = Duration::from_secs(120);
 /// The time between two looks at the condition that a test waits for.
 pub const PAUSE: Duration = Duration::from_millis(50);
+const GROUP: &str = "/apis/frameworkcontroller.microsoft.com/v1";
 const TIME: &str = "2026-01-01T00:00:00Z";
 
 /// The shared cluster, with the CRD.
@@ -24,14 +25,23 @@ pub fn cluster() -> &'static Cluster {
     INSTALLED.get_or_init(|| {
         let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
         kubectl(&["apply", "--server-side", "-f", crds.to_str().expect("UTF-8")], "");
-        let deadline = Instant::now() + PATIENCE;
-        // A new resource is refused until its cache is filled.
-        while !shared().kubectl(&["get", "frameworks"]).expect("kubectl runs").status.success() {
-            assert!(Instant::now() < deadline, "Frameworks are not served");
-            std::thread::sleep(PAUSE);
-        }
+        // A new resource is refused until its cache is filled. A LIST with a limit would pass before.
+        await_answer(&format!("{GROUP}/frameworks"));
     });
     shared()
+}
+
+/// Waits until a GET of this path succeeds.
+fn await_answer(path: &str) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let output = shared().kubectl(&["get", "--raw", path]).expect("kubectl runs");
+        if output.status.success() {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{path}: {}", output.stderr);
+        std::thread::sleep(PAUSE);
+    }
 }
 
 /// The output of kubectl; a failure fails the test.
@@ -74,6 +84,8 @@ impl Job {
             "spec": {"taskRoles": [role("server", 1), role("worker", 2)]},
         });
         kubectl(&["create", "-f", "-"], &framework.to_string());
+        // A barrier asks the API server's cache, and ends if that knows no such Framework.
+        await_answer(&format!("{GROUP}/namespaces/{namespace}/frameworks/train?resourceVersion=0"));
         Job { namespace: namespace.to_owned(), begun }
     }
 

@@ -18,10 +18,13 @@ impl TestNamespace {
         TestNamespace::with_group(namespace, framework_api::name::GROUP)
     }
 
-    /// Makes the namespace, for Frameworks of another group.
+    /// Makes the namespace, for Frameworks of another group. Pods can be stored in it.
     pub fn with_group(namespace: &str, group: &str) -> TestNamespace {
         installed();
         kubectl(&["create", "namespace", namespace], "").expect("a namespace is made");
+        // A Pod waits a second or two for the account that it gets, and is refused then.
+        let account = ["wait", "--for=create", "serviceaccount/default", "--timeout=120s"];
+        kubectl(&[&account[..], &["--namespace", namespace]].concat(), "").expect("Pods get an account");
         TestNamespace { name: namespace.to_owned(), group: group.to_owned() }
     }
 

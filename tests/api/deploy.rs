@@ -13,6 +13,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 
 use crate::cluster::{installed, kubectl};
+use crate::units::PATIENCE;
 
 const ACCOUNT: &str = "--as=system:serviceaccount:frameworkcontroller:frameworkcontroller";
 
@@ -192,12 +193,7 @@ fn the_components_are_where_the_controller_is_and_the_scraper_may_read() {
     kubectl(&["apply", "--server-side", "-f=-"], &list).expect("they are installed");
     let scraper = "--as=system:serviceaccount:frameworkcontroller:frameworkcontroller-scraper";
     let may = |what: &[&str]| kubectl(&[&["auth", "can-i"], what, &[scraper]].concat(), "").is_ok();
-    // A binding comes into force a little later.
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !may(&["get", "/metrics"]) {
-        assert!(Instant::now() < deadline, "the scraper may not read metrics");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    await_right("the scraper: get /metrics", || may(&["get", "/metrics"]));
     assert!(!may(&["list", "pods", "--all-namespaces"]), "it has that right alone");
 }
 
@@ -244,6 +240,15 @@ fn the_pod_finds_its_config_file() {
     assert_eq!(config_of(&rendered("base")), expected);
 }
 
+/// Waits until an account has a right that it must have: a binding comes into force a little later.
+fn await_right(what: &str, may: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !may() {
+        assert!(Instant::now() < deadline, "this is not allowed: {what}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
 /// Whether the controller's account may do it, as the API server decides.
 fn may(verb: &str, resource: &str) -> bool {
     kubectl(&["auth", "can-i", verb, resource, ACCOUNT, "--namespace=elsewhere"], "").is_ok()
@@ -268,7 +273,7 @@ fn the_controller_has_the_rights_that_it_needs_and_no_others() {
     ];
     for (resource, verbs) in must {
         for verb in *verbs {
-            assert!(may(verb, resource), "must {verb} {resource}");
+            await_right(&format!("{verb} {resource}"), || may(verb, resource));
         }
     }
     for (verb, resource, subresource) in [
@@ -280,7 +285,7 @@ fn the_controller_has_the_rights_that_it_needs_and_no_others() {
     ] {
         let subresource = format!("--subresource={subresource}");
         let question = ["auth", "can-i", verb, resource, &subresource, ACCOUNT];
-        kubectl(&question, "").unwrap_or_else(|_| panic!("must {verb} {resource} {subresource}"));
+        await_right(&format!("{verb} {resource} {subresource}"), || kubectl(&question, "").is_ok());
     }
     for (verb, resource) in [
         ("get", "secrets"),
@@ -324,7 +329,7 @@ fn the_replicas_may_write_leases_and_the_map_in_their_namespace_alone() {
         ("get", "statefulsets.apps/frameworkcontroller"),
     ];
     for (verb, resource) in leases.into_iter().chain(others) {
-        assert!(may(verb, resource, "frameworkcontroller"), "must {verb} {resource}");
+        await_right(&format!("{verb} {resource}"), || may(verb, resource, "frameworkcontroller"));
         assert!(!may(verb, resource, "elsewhere"), "may not {verb} {resource} elsewhere");
     }
     for (verb, resource) in [
@@ -364,12 +369,7 @@ fn users_may_do_with_units_and_queues_what_their_role_says() {
             kubectl(&ask, "").is_ok()
         };
         for (verb, resource) in may {
-            // A binding comes into force a little later.
-            let deadline = Instant::now() + Duration::from_secs(120);
-            while !asks(verb, resource, "") {
-                assert!(Instant::now() < deadline, "{name} must {verb} {resource}");
-                std::thread::sleep(Duration::from_millis(100));
-            }
+            await_right(&format!("{name}: {verb} {resource}"), || asks(verb, resource, ""));
         }
         for (verb, resource) in may_not {
             assert!(!asks(verb, resource, ""), "{name} may not {verb} {resource}");

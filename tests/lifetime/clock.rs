@@ -1,13 +1,13 @@
 //! A controller whose wall clock is wrong. The program is the shipped one: a preloaded library answers its
 //! questions for the system's time. Built by `cc`, which links Rust programs too.
 
-use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::until;
-use crate::cluster::{installed, log_of, program, start_program};
+use crate::cluster::{installed, log_of, program, start_program_with};
 
 /// Starts the controller with a wall clock that is so many seconds ahead; its log shows that it is.
 pub fn start_off_by(name: &'static str, seconds: i64, config: &str) -> u32 {
@@ -18,14 +18,15 @@ pub fn start_off_by(name: &'static str, seconds: i64, config: &str) -> u32 {
     let built = built.expect("cc is missing: apt-get install gcc");
     assert!(built.success(), "cc does not build {source}");
     let text = format!(
-        "#!/bin/sh\nexport LD_PRELOAD='{}' CLOCK_OFFSET={seconds}\nexec '{}' \"$@\"\n",
+        "export LD_PRELOAD='{}' CLOCK_OFFSET={seconds}\nexec '{}' \"$@\"\n",
         library.display(),
         program().display()
     );
     let script = dir.join(format!("{name}.sh"));
     std::fs::write(&script, text).expect("the script is written");
-    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("it is ours");
-    let pid = start_program(name, &script, config);
+    // By `sh`: a program that is open for writing, by a child of another test too, cannot be executed.
+    let first = [script.display().to_string()];
+    let pid = start_program_with(name, Path::new("/bin/sh"), &first, config);
     until("the controller says what time it takes it to be", || shown(name).is_some());
     let off = shown(name).expect("it was said").duration_since(Timestamp::now());
     let wrong = (off - SignedDuration::from_secs(seconds)).abs();

@@ -1,15 +1,13 @@
 //! Commands that other programs carry out, with programs that only print their arguments.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
+mod script;
+
 use std::process::{Command, Stdio};
 
 fn printed(arguments: &[&str]) -> String {
     let dir = tempfile::tempdir().unwrap();
     for name in ["framework-bench", "framework-demo", "framework-differential"] {
-        let program = dir.path().join(name);
-        fs::write(&program, "#!/bin/sh\necho ${0##*/} \"$@\"\n").unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        script::write(&dir.path().join(name), "#!/bin/sh\necho ${0##*/} \"$@\"\n");
     }
     let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
         .args(arguments)

@@ -1,7 +1,8 @@
 //! `cargo xtask test` as users run it, with a fake `go` and a fake `cargo`.
 
+mod script;
+
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -27,10 +28,9 @@ impl Drop for Build {
 /// A shell runs `before` before it becomes that command.
 fn start(dir: &Path, before: &str) -> Build {
     let go = dir.join("go");
-    let script =
+    let text =
         format!("#!/bin/sh\n[ $1 = version ] || {{ echo $$ >{}/pid; exec sleep 600; }}\n", dir.display());
-    fs::write(&go, script).unwrap();
-    fs::set_permissions(&go, fs::Permissions::from_mode(0o755)).unwrap();
+    script::write(&go, &text);
     let path = format!("{}:{}", dir.display(), std::env::var("PATH").unwrap());
     let child = Command::new("sh")
         .args(["-c", &format!("{before}\nexec \"$@\""), "sh", env!("CARGO_BIN_EXE_xtask")])
@@ -85,10 +85,8 @@ fn the_build_beside_a_gate_that_ignores_interrupts_ends_with_it() {
 /// its output, and the commands that reached cargo.
 fn gate(dir: &Path, arguments: &[&str], script: &str) -> (String, Vec<String>) {
     let cargo = format!("echo \"$@\" >>{}/log\n{script}\necho 'test late ... FAILED'\nexit 1", dir.display());
-    for (name, script) in [("cargo", cargo.as_str()), ("go", "[ $1 = version ]")] {
-        let program = dir.join(name);
-        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    for (name, text) in [("cargo", cargo.as_str()), ("go", "[ $1 = version ]")] {
+        script::write(&dir.join(name), &format!("#!/bin/sh\n{text}\n"));
     }
     let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
         .args(arguments)

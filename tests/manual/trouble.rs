@@ -1,5 +1,7 @@
 //! Frameworks whose Pods cannot be created say why, in status and Events, and others go on.
 
+use std::time::{Duration, Instant};
+
 use framework_api::{Framework, State};
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
@@ -21,13 +23,14 @@ fn event(namespace: &str, name: &str, reason: &str) -> String {
         event.reason.as_deref() == Some(reason)
             && event.regarding.as_ref().and_then(|regarding| regarding.name.as_deref()) == Some(name)
     };
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    let deadline = Instant::now() + cluster::PATIENCE;
     loop {
         let seen = block_on(events.list(&Default::default())).expect("a list").items;
         if let Some(found) = seen.iter().find(|event| matches(event)) {
             return found.note.clone().unwrap_or_default();
         }
-        assert!(std::time::Instant::now() < deadline, "no Event {reason} about {name}: {seen:#?}");
+        assert!(Instant::now() < deadline, "no Event {reason} about {name}: {seen:#?}");
+        std::thread::sleep(Duration::from_millis(50));
     }
 }
 

@@ -34,6 +34,17 @@ fn event(namespace: &str, name: &str, reason: &str) -> String {
     }
 }
 
+/// A namespace that enforces the restricted standard from its creation, ready for Pods. Admission knows of a
+/// label that is added later only after a moment.
+fn restricted_namespace(name: &str) -> String {
+    cluster::with_controller();
+    let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
+    let metadata = json!({"name": name, "labels": labels});
+    apply(name, &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}).to_string());
+    kubectl(&["wait", "--for=create", "serviceaccount/default", "--timeout=120s", "--namespace", name]);
+    name.to_owned()
+}
+
 /// Others go on: a plain Framework in the same namespace runs to its end.
 fn others_go_on(namespace: &str) {
     manifest("other").role("a", 1, &[("exit-code", "0")]).create(namespace);
@@ -88,8 +99,7 @@ fn a_full_quota_names_itself_in_the_condition() {
 
 #[test]
 fn a_forbidden_pod_ends_its_task_with_the_servers_words() {
-    let ns = namespace("trouble-forbidden");
-    kubectl(&["label", "namespace", &ns, "pod-security.kubernetes.io/enforce=restricted"]);
+    let ns = restricted_namespace("trouble-forbidden");
     manifest("forbidden").role("a", 1, &[]).create(&ns);
     let framework = completed(&ns, "forbidden");
     assert_eq!(code(&framework), (-310, "PodCreationUnknownError".to_owned()));

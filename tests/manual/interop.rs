@@ -2,6 +2,7 @@
 //! docs/manual/interop.md, command by command.
 
 use std::process::{Command, Output};
+use std::time::Instant;
 
 use framework_api::Framework;
 use serde_json::{Value, json};
@@ -378,14 +379,25 @@ fn watches_by_the_manuals_paths_and_by_todays_show_the_same() {
     let added = |names: &[&str]| -> Vec<(String, String)> {
         names.iter().map(|name| ("ADDED".to_owned(), (*name).to_owned())).collect()
     };
+    // A server that is slow ends a watch before it has sent all.
+    let shows = |path: &str, names: &[&str]| {
+        let deadline = Instant::now() + cluster::PATIENCE;
+        let mut events = watched(path);
+        while events != added(names) {
+            assert!(Instant::now() < deadline, "{path}: {events:?}");
+            events = watched(path);
+        }
+    };
     let here = format!("/namespaces/{ns}/frameworks");
-    assert_eq!(watched(&format!("/watch{here}/a")), added(&["a"]));
-    assert_eq!(watched(&format!("{here}?watch=1&fieldSelector=metadata.name%3Da")), added(&["a"]));
-    assert_eq!(watched(&format!("/watch{here}")), added(&["a", "b"]));
-    assert_eq!(watched(&format!("{here}?watch=1")), added(&["a", "b"]));
+    shows(&format!("/watch{here}/a"), &["a"]);
+    shows(&format!("{here}?watch=1&fieldSelector=metadata.name%3Da"), &["a"]);
+    shows(&format!("/watch{here}"), &["a", "b"]);
+    shows(&format!("{here}?watch=1"), &["a", "b"]);
     for path in ["/watch/frameworks", "/frameworks?watch=1"] {
-        let all = watched(path);
-        assert!(added(&["a", "b"]).iter().all(|event| all.contains(event)), "{path}: {all:?}");
+        cluster::until(path, || {
+            let all = watched(path);
+            added(&["a", "b"]).iter().all(|event| all.contains(event)).then_some(())
+        });
     }
 
     // Where the manual says 404: the watch of an object that does not exist is empty.
@@ -411,8 +423,12 @@ fn a_watch_streams_the_changes_of_a_framework_that_comes_later() {
     manifest("late").role("w", 1, &[("exit-code", "0")]).create(&ns);
     completed(&ns, "late");
     kubectl(&["delete", "fw", "late", "--namespace", &ns, "--cascade=foreground", "--timeout=60s"]);
-    let path = format!("/watch/namespaces/{ns}/frameworks/late");
-    let events = curl.get(&format!("{path}?resourceVersion={since}&timeoutSeconds=1")).events();
+    let path = format!("/watch/namespaces/{ns}/frameworks/late?resourceVersion={since}&timeoutSeconds=1");
+    // A server that is slow ends a watch before it has sent all.
+    let events = cluster::until("the stream ends with the deletion", || {
+        let events = curl.get(&path).events();
+        events.last().is_some_and(|(kind, _)| kind == "DELETED").then_some(events)
+    });
     assert!(events.iter().all(|(_, name)| name == "late"), "{events:?}");
     let kinds: Vec<&str> = events.iter().map(|(kind, _)| kind.as_str()).collect();
     assert_eq!((kinds.first(), kinds.last()), (Some(&"ADDED"), Some(&"DELETED")), "{kinds:?}");
@@ -457,11 +473,11 @@ fn kubectl_does_all_of_it_and_says_why_not() {
     }
     let all = format!("{GROUP}/namespaces/{ns}/frameworks");
     does(&["get", "--raw", &format!("{all}/job")], "", "\"kind\":\"Framework\"");
-    does(
-        &["get", "--raw", &format!("{GROUP}/watch/namespaces/{ns}/frameworks/job?timeoutSeconds=1")],
-        "",
-        "ADDED",
-    );
+    let watch = format!("{GROUP}/watch/namespaces/{ns}/frameworks/job?timeoutSeconds=1");
+    cluster::until("a raw watch shows the Framework", || {
+        let (good, said) = run(&["get", "--raw", &watch], "");
+        (good && said.contains("ADDED")).then_some(())
+    });
     let second = manifest("raw").role("w", 0, &[]).text();
     does(&["create", "--raw", &all, "-f", "-"], &second, "\"kind\":\"Framework\"");
     let foreground = "{\"propagationPolicy\": \"Foreground\"}";

@@ -1,11 +1,13 @@
 //! The promises of the test cluster, on a real control plane.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::time::Duration;
 
 use framework_testcluster::{Cluster, audit, pod, shared};
+use futures::TryStreamExt;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
-use kube::api::{Api, DeleteParams, PostParams};
+use kube::api::{Api, DeleteParams, PostParams, WatchEvent, WatchParams};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
@@ -15,6 +17,8 @@ const DEADLINE: Duration = Duration::from_secs(30);
 struct Subject {
     pods: Api<Pod>,
     namespace: String,
+    /// The version of the Pod as it was created.
+    version: String,
 }
 
 impl Subject {
@@ -31,8 +35,9 @@ impl Subject {
             },
         }))
         .unwrap();
-        pods.create(&PostParams::default(), &pod).await.unwrap();
-        Subject { pods, namespace: name.to_owned() }
+        let created = pods.create(&PostParams::default(), &pod).await.unwrap();
+        let version = created.metadata.resource_version.unwrap();
+        Subject { pods, namespace: name.to_owned(), version }
     }
 
     async fn get(&self) -> Option<Pod> {
@@ -59,6 +64,21 @@ impl Subject {
     async fn wait_phase(&self, phase: &str) -> PodStatus {
         let pod = self.wait(phase, |pod| pod.is_some_and(|pod| phase_of(pod) == phase)).await;
         pod.unwrap().status.unwrap()
+    }
+
+    /// The first status with this phase since the creation, however soon another one followed.
+    async fn first(&self, phase: &str) -> PodStatus {
+        let seconds = DEADLINE.as_secs() as u32;
+        let only = WatchParams::default().fields("metadata.name=p").timeout(seconds);
+        let mut events = pin!(self.pods.watch(&only, &self.version).await.unwrap());
+        loop {
+            match events.try_next().await.unwrap() {
+                Some(WatchEvent::Modified(pod)) if phase_of(&pod) == phase => return pod.status.unwrap(),
+                Some(WatchEvent::Error(error)) => panic!("the Pod cannot be followed: {error:?}"),
+                Some(_) => {}
+                None => panic!("not in time: {phase}"),
+            }
+        }
     }
 
     async fn delete(&self, parameters: &DeleteParams) {
@@ -109,7 +129,7 @@ async fn a_pod_with_a_run_duration_succeeds_after_it() {
     let annotations = [(pod::START_DELAY, "200ms"), (pod::RUN_DURATION, "1500ms")];
     let began = Instant::now();
     let subject = Subject::create(shared(), "run-duration", &annotations).await;
-    let running = subject.wait_phase("Running").await;
+    let running = subject.first("Running").await;
     assert!(began.elapsed() >= Duration::from_millis(200));
     assert!(running.pod_ip.is_some() && running.start_time.is_some());
     assert!(container(&running, "main").state.as_ref().unwrap().running.is_some());

@@ -11,7 +11,7 @@ use framework_testcluster::running::Running;
 use framework_testcluster::{Cluster, Options};
 
 use crate::cluster::lease::Alone;
-use crate::cluster::{ROLES, installed};
+use crate::cluster::{ROLES, await_our_kinds_by, block_on, installed};
 use crate::program;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -114,6 +114,7 @@ fn a_missing_definition_ends_it_and_missing_rights_are_awaited() {
         &cluster,
         &["apply", "--server-side", "-f", concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/crds/")],
     );
+    await_our_kinds_by(&block_on(async { cluster.client() }));
     missing_rights_are_named_until_they_are_given(&cluster);
 }
 

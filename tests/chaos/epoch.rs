@@ -2,9 +2,12 @@
 //! however late it lands.
 
 use framework_testcluster::audit::Record;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::PostParams;
+use serde_json::json;
 
 use crate::cluster::lease::{Alone, namespace};
-use crate::cluster::replicas::Replicas;
+use crate::cluster::replicas::{Replicas, epochs_of};
 use crate::cluster::{apply, block_on, installed, log_of, manifest, pods, until};
 use crate::disturbance::relay::Relay;
 
@@ -53,9 +56,15 @@ fn a_create_that_lands_after_its_slot_was_seized_is_refused() {
         manifest(&format!("job{index}")).role("w", 1, &[]).create(&ns);
     }
     until("a create of the first replica is on its way", || (relay.held_creates() > 0).then_some(()));
+    let before = epochs_of("a");
+    assert!(!before.is_empty(), "it owns slots");
     // The replica is gone before it knows of an answer, and its slots go to the other one.
     relay.cut();
     replicas.await_shares_of(&["b"]);
+    // The policy has a view of the map by a watch of its own, and promises nothing while it lags.
+    for (slot, epoch) in before {
+        until("the policy sees the seizure", || is_refused(&ns, slot, epoch).then_some(()));
+    }
     let held = relay.held_creates();
     relay.release_creates();
 
@@ -86,6 +95,22 @@ fn agent_of(replica: &str) -> String {
     // Replicas of this name in other tests wrote to the same file before.
     let run = log.rsplit_once("INFO starting").and_then(|(_, rest)| rest.split_once("incarnation=\""));
     run.and_then(|(_, rest)| rest.split_once('"')).expect("its first line names the run").0.to_owned()
+}
+
+/// Whether the policy refuses a create for a slot under an epoch.
+fn is_refused(namespace: &str, slot: u8, epoch: u64) -> bool {
+    let manager = format!("frameworkcontroller-slot-{slot}-epoch-{epoch}");
+    let dry = PostParams { dry_run: true, field_manager: Some(manager) };
+    let probe: Pod = serde_json::from_value(json!({
+        "metadata": {"name": "probe"},
+        "spec": {"containers": [{"name": "main", "image": "busybox"}]},
+    }))
+    .expect("a Pod");
+    match block_on(pods(namespace).create(&dry, &probe)) {
+        Ok(_) => false,
+        Err(kube::Error::Api(refusal)) if refusal.message.contains("was granted again under epoch") => true,
+        Err(error) => panic!("the dry run of a create: {error}"),
+    }
 }
 
 /// Waits until the policy compares with the map: until it refuses a create of the first epoch of all.

@@ -154,16 +154,30 @@ pub fn shares() -> BTreeMap<String, usize> {
 
 /// The incarnation that owns each slot, by the map; none while the API server does not answer.
 pub fn owners() -> BTreeMap<u8, String> {
+    let owner = |(slot, row): (u8, Value)| Some((slot, row["owner"].as_str()?.to_owned()));
+    rows().into_iter().filter_map(owner).collect()
+}
+
+/// The epoch of each slot that a replica owns, by the map; none while the API server does not answer.
+pub fn epochs_of(replica: &str) -> BTreeMap<u8, u64> {
+    let epoch = |(slot, row): (u8, Value)| {
+        let is_its = host_of(row["owner"].as_str()?) == replica;
+        is_its.then(|| (slot, row["epoch"].as_u64().expect("a row has an epoch")))
+    };
+    rows().into_iter().filter_map(epoch).collect()
+}
+
+/// The row of each slot in the map; none while the API server does not answer.
+fn rows() -> BTreeMap<u8, Value> {
     let maps: Api<ConfigMap> = Api::namespaced(client(), "default");
     let map = block_on(maps.get_opt(MAP)).unwrap_or_default();
     let rows = map.and_then(|map| map.data).unwrap_or_default();
-    let owner = |(key, row): (String, String)| {
+    let read = |(key, row): (String, String)| {
         // Another key has the duration of a Lease.
         let slot = key.parse().ok()?;
-        let row: Value = serde_json::from_str(&row).expect("a row is JSON");
-        Some((slot, row["owner"].as_str()?.to_owned()))
+        Some((slot, serde_json::from_str(&row).expect("a row is JSON")))
     };
-    rows.into_iter().filter_map(owner).collect()
+    rows.into_iter().filter_map(read).collect()
 }
 
 /// The name of the replica that is the leader, once there is one.

@@ -18,6 +18,7 @@ use serde_json::json;
 
 use crate::cluster::lease::{Alone, namespace};
 use crate::cluster::{self, apply, block_on, installed, log_of, pods};
+use crate::lifetime::metrics::probe;
 
 /// Some of everything that a scenario can say.
 const ALL: &str = "
@@ -117,6 +118,13 @@ fn metrics(name: &str) -> Metrics {
     }
 }
 
+/// Waits until a controller has listed all its kinds: its LISTs are no requests of a run.
+fn await_ready(controller: &str) {
+    cluster::until("the controller has listed all its kinds", || {
+        probe(controller, "/readyz").starts_with("HTTP/1.1 200").then_some(())
+    });
+}
+
 fn level<'a>(run: &'a Run, name: &str) -> &'a Level {
     run.levels
         .iter()
@@ -128,6 +136,7 @@ fn level<'a>(run: &'a Run, name: &str) -> &'a Level {
 fn a_run_counts_the_requests_and_every_job_ends_as_planned() {
     let alone = Alone::wait();
     let _controller = alone.start("counted", "");
+    await_ready("counted");
     let all = setup(System::Framework, "loadtest", ALL, Some("counted"));
     let done = block_on(run(&all, std::future::pending())).expect("it runs");
     for level in &done.levels {
@@ -168,6 +177,7 @@ fn a_run_counts_the_requests_and_every_job_ends_as_planned() {
 fn units_are_released_within_the_quota_with_two_writes_each() {
     let alone = Alone::wait();
     let _controller = alone.start("queues", "queueing: true");
+    await_ready("queues");
     let setup = setup(System::Queue, "loadtest-queue", QUEUES, Some("queues"));
     let done = block_on(run(&setup, std::future::pending())).expect("it runs");
     println!("{:?} {:?} {:?}", done.queue, done.requests, done.latencies);

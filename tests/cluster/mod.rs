@@ -26,7 +26,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::Resource;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::NamespaceResourceScope;
-use kube::runtime::wait::await_condition;
+use kube::runtime::wait::{Condition, await_condition};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -296,20 +296,32 @@ pub fn until<T>(what: &str, mut is: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// As `await_condition`, and begins again when a watch fails. That says nothing about the object: an API
+/// server refuses or ends watches when the definition of a kind has changed, and when it has just started.
+pub async fn await_object<K>(api: Api<K>, name: &str, is: impl Condition<K> + Copy) -> Option<K>
+where
+    K: Resource + DeserializeOwned + Clone + Debug + Send + 'static,
+{
+    loop {
+        match await_condition(api.clone(), name, is).await {
+            Ok(object) => return object,
+            // The output of a test that fails shows it.
+            Err(error) => println!("the watch of {name} begins again: {error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 /// Waits until a Framework is as asked, and returns it.
 pub fn wait(namespace: &str, name: &str, what: &str, is: impl Fn(&Framework) -> bool) -> Framework {
     let condition = |seen: Option<&Framework>| seen.is_some_and(&is);
     let waited = block_on(async {
-        tokio::time::timeout(PATIENCE, await_condition(frameworks(namespace), name, condition)).await
+        tokio::time::timeout(PATIENCE, await_object(frameworks(namespace), name, condition)).await
     });
-    match waited {
-        Ok(Ok(Some(framework))) => framework,
-        other => {
-            let error = other.map(|seen| seen.map(drop));
-            let situation = situation::situation(namespace);
-            panic!("{name} is not {what} after {PATIENCE:?} ({error:?}):\n{situation}")
-        }
-    }
+    waited.ok().flatten().unwrap_or_else(|| {
+        let situation = situation::situation(namespace);
+        panic!("{name} is not {what} after {PATIENCE:?}:\n{situation}")
+    })
 }
 
 /// Waits until a Framework is Completed.

@@ -16,7 +16,6 @@ use framework_api::{Framework, State};
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
-use kube::runtime::wait::await_condition;
 use serde_json::json;
 use tokio::time::MissedTickBehavior;
 
@@ -70,7 +69,7 @@ async fn lives(prefix: &str, count: usize) -> Vec<Duration> {
         let is_over = |seen: Option<&Framework>| {
             seen.is_some_and(|seen| cluster::state(seen) == Some(State::Completed))
         };
-        await_condition(api.clone(), &name, is_over).await.expect("it is watched");
+        cluster::await_object(api.clone(), &name, is_over).await;
         began.elapsed()
     };
     let all = turns.take(count).enumerate().then(one).collect::<Vec<_>>();

@@ -274,6 +274,9 @@ fn a_finished_train_job_is_deleted_after_its_ttl_with_all_it_owns() {
 fn a_train_job_past_its_deadline_fails_with_its_job_set_and_stays_so() {
     let _controller = controller();
     let ns = &namespace("train-deadline");
+    // The controller may start with this test. Once it has acted, it has found and listed both kinds.
+    train(ns, "before", json!({DEADLINE: "1"}), json!({}));
+    until("a controller acts on both kinds", || failed(ns, JOB_SET, "before"));
     let first = train(ns, "overdue", json!({}), json!({"activeDeadlineSeconds": 3}));
     train(ns, "annotated", json!({DEADLINE: "2", TTL: "3600"}), json!({}));
     train(ns, "in-time", json!({}), json!({"activeDeadlineSeconds": 3600}));

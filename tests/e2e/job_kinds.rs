@@ -70,10 +70,16 @@ fn permit() {
 
 /// A controller with the rows of the page.
 pub fn controller() -> Shared {
+    controller_of("job-kinds")
+}
+
+/// The same under a name of its own, so that it starts with the test: a controller looks for kinds ever more
+/// seldom, and after minutes a test would wait too long for a CRD that it installs.
+fn controller_of(name: &'static str) -> Shared {
     permit();
     let rows: String = own_rows(PAGE).iter().filter_map(|block| block.strip_prefix(KEY)).collect();
     let config: &'static str = Box::leak(format!("{QUEUEING}\n{KEY}{rows}").into());
-    Shared::controller("job-kinds", config)
+    Shared::controller(name, config)
 }
 
 /// A kind that is there before the controller: it looks for others ever more seldom.
@@ -138,7 +144,7 @@ pub fn operate(namespace: &str, pod: &str, job: &DynamicObject, template: &Value
 
 #[test]
 fn a_pytorch_job_waits_for_quota_and_returns_it_with_its_last_pod() {
-    let _controller = controller();
+    let _controller = controller_of("job-kinds-pytorch");
     let ns = "pytorch";
     furnish(ns, 5);
     // Without the CRD nothing is delayed.
@@ -327,7 +333,7 @@ fn a_train_job_waits_for_quota_and_returns_it_with_its_last_pod() {
 
 #[test]
 fn a_kind_nobody_has_heard_of_waits_by_ten_lines_of_config() {
-    let _controller = controller();
+    let _controller = controller_of("job-kinds-sweep");
     assert!(own_rows(PAGE)[0].lines().count() <= 11, "ten lines and the key");
     let ns = "sweeps";
     furnish(ns, 7);

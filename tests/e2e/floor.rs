@@ -207,6 +207,17 @@ fn until_logged(mark: Mark, namespace: &str, verb: &str, resource: &str) {
     });
 }
 
+/// All requests of a life that has ended, once the log has its last ones: the controller's deletions.
+fn logged(mark: Mark, namespace: &str, life: &Life) -> Vec<Record> {
+    until("the log has all deletions of the life", || {
+        let records = installed().audit().since(mark).expect("the log is there");
+        let counts = counts(&requests(&records, namespace));
+        let has = |what: &str, least: usize| counts.get(what).copied().unwrap_or(0) >= least;
+        let deleted = has("delete pods", life.pods) && has("delete configmaps", 1);
+        (deleted && has("delete frameworks", usize::from(life.name == EXPIRES))).then_some(records)
+    })
+}
+
 /// The reasons of the Events in a namespace that the controller wrote, once it said that `job` succeeded.
 fn events(namespace: &str) -> Vec<String> {
     let api: Api<Event> = Api::namespaced(client(), namespace);
@@ -258,7 +269,7 @@ fn every_kind_of_life_takes_little_more_than_its_floor() {
             until_logged(mark, &ns, "delete", "queueunits");
             until_logged(mark, &ns, "patch", "queueunits");
         }
-        let records = cluster.audit().since(mark).expect("the log is there");
+        let records = logged(mark, &ns, life);
         lives.push((life.name, by_actor(&records, &ns)));
         let requests = requests(&records, &ns);
         let counts = counts(&requests);

@@ -134,11 +134,21 @@ impl Fixture {
         requests
     }
 
+    /// The same, once one is there that was accepted: the log has a deletion a moment after its effect.
+    pub fn logged_deletes(&self, name: &str) -> Vec<Record> {
+        let mut deletes = Vec::new();
+        until(&format!("the audit log has the deletion of {name}"), || {
+            deletes = self.deletes(name);
+            deletes.iter().any(|delete| delete.code == 200)
+        });
+        deletes
+    }
+
     /// Asserts that the only request to delete a Framework was foreground, by UID, accepted, and not before
     /// it was due; says how late it was.
     pub fn assert_deleted_once(&self, seen: &Framework, due: Timestamp) {
         let name = seen.metadata.name.as_deref().expect("a name");
-        let deletes = self.deletes(name);
+        let deletes = self.logged_deletes(name);
         let [delete] = &deletes[..] else { panic!("{name}: one DELETE, not {deletes:#?}") };
         assert_is_deletion(delete, seen, due);
         assert_eq!(delete.code, 200, "{delete:#?}");

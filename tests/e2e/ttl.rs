@@ -8,7 +8,7 @@ use framework_api::{Framework, State};
 use framework_testcluster::audit::Record;
 use kube::api::{ListParams, PostParams};
 
-use crate::cluster::history::{Object, What};
+use crate::cluster::history::{Change, Object, What};
 use crate::cluster::recording::Recording;
 use crate::cluster::snapshots::logged;
 use crate::cluster::{
@@ -115,7 +115,8 @@ mod cases {
     }
 
     pub fn all_that_it_owns_goes_before_it() {
-        let owner = create(&quick("owner", "0").field(TTL, 4));
+        // It owns all of it before it starts.
+        let owner = create(&quick("owner", "0").field(TTL, 4).field("executionType", "Create"));
         let reference = format!(
             "ownerReferences: [{{apiVersion: frameworkcontroller.microsoft.com/v1, kind: Framework, \
              name: owner, uid: {}, blockOwnerDeletion: true}}]",
@@ -127,8 +128,9 @@ mod cases {
              apiVersion: v1\nkind: Pod\nmetadata:\n  name: owned\n  {reference}\nspec: {pod}\n"
         );
         apply(&fixture().namespace, &owned);
+        cluster::execute(&fixture().namespace, "owner", "Start");
         fixture().gone(&owner);
-        let ends = fixture().recording().look(|changes| {
+        let ends = |changes: &[Change]| {
             let gone = changes.iter().filter(|change| change.what == What::Gone);
             gone.filter_map(|change| match &change.object {
                 Object::Framework(seen) if uid(seen) == uid(&owner) => Some(("owner", change.version)),
@@ -141,8 +143,11 @@ mod cases {
                 _ => None,
             })
             .collect::<BTreeMap<_, _>>()
-        });
-        assert!(ends.len() == 3 && ends["map"] < ends["owner"] && ends["pod"] < ends["owner"], "{ends:?}");
+        };
+        // Each kind has a watch of its own, so that what went first may be seen last.
+        fixture().recording().wait("all of it is gone", |changes| ends(changes).len() == 3);
+        let ends = fixture().recording().look(ends);
+        assert!(ends["map"] < ends["owner"] && ends["pod"] < ends["owner"], "{ends:?}");
         cluster::assert_nothing_is_left(&fixture().namespace, "owner");
     }
 

@@ -22,7 +22,7 @@ use crate::cluster::{
     Manifest, apply, block_on, client, completed, execute, frameworks, installed, kubectl, manifest, running,
     state, task_number, until, wait,
 };
-use crate::life_requests::{assert_as_written, by_actor};
+use crate::life_requests::{Measured, assert_as_written};
 
 const TASKS: u32 = 20;
 /// Two seconds apart, so that starting and ending do not mix.
@@ -270,7 +270,7 @@ fn every_kind_of_life_takes_little_more_than_its_floor() {
             until_logged(mark, &ns, "patch", "queueunits");
         }
         let records = logged(mark, &ns, life);
-        lives.push((life.name, by_actor(&records, &ns)));
+        lives.push(Measured::of(life.name, &records, &ns));
         let requests = requests(&records, &ns);
         let counts = counts(&requests);
         let count = |what: &str| counts.get(what).copied().unwrap_or(0);

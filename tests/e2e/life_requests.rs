@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use framework_testcluster::audit::Record;
+use jiff::{SignedDuration, Timestamp};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/performance.md");
 const BEGIN: &str = "<!-- Requests of a life: written by `UPDATE=1 cargo test --test e2e floor`. -->\n";
@@ -16,11 +17,30 @@ const COLLECTOR: &str = "garbage collector";
 /// The resources whose requests do not depend on the time that they take.
 const EXACT: [&str; 4] = ["frameworks", "configmaps", "pods", "queueunits"];
 const STATUS_WRITE: &str = "update frameworks/status";
+/// Changes of Pods gather for so long after the last one, and at most for so long after the first one, before
+/// the controller writes them.
+const GATHERED: SignedDuration = SignedDuration::from_millis(100);
+const LONGEST: SignedDuration = SignedDuration::from_millis(500);
 
 /// How often each kind of request was sent, such as `update frameworks/status`.
 type Counts = BTreeMap<String, usize>;
 /// The requests of a life by program.
 type Requests = BTreeMap<String, Counts>;
+
+/// The requests of a life, as they were measured.
+pub struct Measured {
+    life: &'static str,
+    requests: Requests,
+    /// How often other programs changed Pods: changes that the controller gathers count once.
+    bursts: usize,
+}
+
+impl Measured {
+    /// The requests of a life that was alone in a namespace.
+    pub fn of(life: &'static str, records: &[Record], namespace: &str) -> Measured {
+        Measured { life, requests: by_actor(records, namespace), bursts: bursts(records, namespace) }
+    }
+}
 
 /// The program that sent a request, unless a user or a test did.
 fn program(record: &Record) -> Option<&'static str> {
@@ -40,7 +60,7 @@ fn program(record: &Record) -> Option<&'static str> {
 }
 
 /// The requests on the objects of a namespace, and those of the controller for the time.
-pub fn by_actor(records: &[Record], namespace: &str) -> Requests {
+fn by_actor(records: &[Record], namespace: &str) -> Requests {
     let mut requests = Requests::new();
     for record in records {
         let Some(program) = program(record) else { continue };
@@ -59,9 +79,31 @@ pub fn by_actor(records: &[Record], namespace: &str) -> Requests {
     requests
 }
 
-fn rows(lives: &[(&str, Requests)]) -> String {
+/// How many status writes the changes of Pods by other programs may cause at most: one for each burst.
+fn bursts(records: &[Record], namespace: &str) -> usize {
+    let is_change = |record: &&Record| {
+        let by_others = program(record).is_some_and(|program| program != CONTROLLER);
+        let writes = ["create", "update", "patch", "delete"].contains(&record.verb.as_str());
+        by_others && writes && record.namespace == namespace && record.resource == "pods"
+    };
+    let mut changes: Vec<Timestamp> =
+        records.iter().filter(is_change).map(|record| record.completed).collect();
+    changes.sort_unstable();
+    let mut bursts = 0;
+    let mut burst: Option<(Timestamp, Timestamp)> = None;
+    for at in changes {
+        let same = burst.filter(|(first, last)| {
+            at.duration_since(*last) <= GATHERED && at.duration_since(*first) <= LONGEST
+        });
+        bursts += usize::from(same.is_none());
+        burst = Some((same.map_or(at, |(first, _)| first), at));
+    }
+    bursts
+}
+
+fn rows(lives: &[Measured]) -> String {
     let mut rows = String::new();
-    for (life, requests) in lives {
+    for Measured { life, requests, .. } in lives {
         for (program, counts) in requests {
             let counts: Vec<String> = counts.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
             rows += &format!("| {life} | {program} | {} |\n", counts.join(", "));
@@ -95,10 +137,11 @@ fn is_exact(kind: &str) -> bool {
 }
 
 /// Asserts that the controller and the garbage collector send as many requests as the page says. Status
-/// writes vary with the machine: there may be twice as many. Events, requests for the time and the status of
-/// a Queue come at their own pace, and the other programs are not ours. So the page has their requests of one
-/// run.
-pub fn assert_as_written(lives: &[(&str, Requests)]) {
+/// writes vary with the machine: there may be twice as many, or one more for each burst of changes of Pods.
+/// On a slow machine Pods start and end one by one, further apart than changes are gathered. Events, requests
+/// for the time and the status of a Queue come at their own pace, and the other programs are not ours. So the
+/// page has their requests of one run.
+pub fn assert_as_written(lives: &[Measured]) {
     let rows = rows(lives);
     println!("{HEAD}{rows}");
     let page = std::fs::read_to_string(PAGE).expect("the page is there");
@@ -109,7 +152,7 @@ pub fn assert_as_written(lives: &[(&str, Requests)]) {
         return;
     }
     let written = written(&page);
-    for (life, requests) in lives {
+    for Measured { life, requests, bursts } in lives {
         for program in [CONTROLLER, COLLECTOR] {
             let expected = written.get(&((*life).to_owned(), program.to_owned()));
             let [mut found, expected] = [requests.get(program), expected].map(|counts| {
@@ -120,7 +163,8 @@ pub fn assert_as_written(lives: &[(&str, Requests)]) {
                 counts
             });
             if let (Some(expected), Some(found)) = (expected.get(STATUS_WRITE), found.get_mut(STATUS_WRITE)) {
-                assert!(*found <= expected * 2, "{life}: {found} status writes instead of {expected}");
+                let allowed = (expected * 2).max(expected + bursts);
+                assert!(*found <= allowed, "{life}: {found} status writes, of {allowed} for {bursts} bursts");
                 *found = *expected;
             }
             assert_eq!(found, expected, "{life}: of the {program}, {PAGE} says other requests");

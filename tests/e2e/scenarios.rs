@@ -2,7 +2,8 @@
 //! barrier, GPUs, the scheduler of another project.
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::ListParams;
+use kube::api::{ListParams, PostParams};
+use serde_json::json;
 
 use crate::cluster::lease::{Shared, namespace};
 use crate::cluster::{
@@ -95,7 +96,18 @@ fn parameter_servers_are_stopped_when_all_workers_have_succeeded() {
 fn pods_for_another_scheduler_wait_for_it_with_their_orders() {
     let _controller = controller();
     let ns = namespace("gang-scheduler");
-    apply(&ns, include_str!("../data/scenarios/gang_scheduler.yaml"));
+    let both = include_str!("../data/scenarios/gang_scheduler.yaml");
+    let (class, framework) = both.split_once("\n---\n").expect("two documents");
+    apply(&ns, class);
+    // A Pod is refused as long as the API server's own watch has not shown it the class.
+    let probe: Pod = serde_json::from_value(json!({
+        "metadata": {"name": "probe"},
+        "spec": {"priorityClassName": "gang", "containers": [{"name": "main", "image": "busybox"}]},
+    }))
+    .expect("a Pod");
+    let dry = PostParams { dry_run: true, ..PostParams::default() };
+    until("Pods may name the class", || block_on(pods(&ns).create(&dry, &probe)).is_ok().then_some(()));
+    apply(&ns, framework);
     wait(&ns, "gang", "preparing", |framework| {
         let tasks = framework.status.iter().flat_map(|status| status.all_tasks());
         tasks.filter(|task| task.state == framework_api::State::AttemptPreparing).count() == 2

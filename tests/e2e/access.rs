@@ -42,6 +42,13 @@ impl Server {
         head.iter().find_map(token)
     }
 
+    /// Drops the connections that wait: a program that got no answer asks again.
+    fn forget(&self) {
+        self.0.set_nonblocking(true).expect("a socket");
+        while self.0.accept().is_ok() {}
+        self.0.set_nonblocking(false).expect("a socket");
+    }
+
     fn kubeconfig(&self, token: &str) -> String {
         kubeconfig(&self.address(), token)
     }
@@ -77,11 +84,15 @@ impl Given<'_> {
         program::start_in(dir, self.arguments, &environment)
     }
 
-    /// Starts it and returns the caller that the server saw; the program ends before this returns.
+    /// Starts it and returns the caller that the server saw. The program ends before this returns, and leaves
+    /// no request to the next one.
     fn calls(&self, server: &Server) -> Option<String> {
         let mut program = self.start();
         program.says(&format!("server={}", server.address()));
-        server.heard()
+        let caller = server.heard();
+        drop(program);
+        server.forget();
+        caller
     }
 
     /// Starts it and gives the line with which it ends.

@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use crate::cluster::{Manifest, await_our_kinds_by, block_on, manifest, until};
 use crate::program;
 
-const ACCOUNT: &str = "system:serviceaccount:frameworkcontroller:frameworkcontroller";
+/// The account of the controller.
+pub const ACCOUNT: &str = "system:serviceaccount:frameworkcontroller:frameworkcontroller";
 
 /// The overlay that docs/operations.md shows for one namespace.
 fn shown() -> &'static str {

@@ -8,7 +8,7 @@ use framework_api::{Framework, State};
 use framework_testcluster::{Cluster, Component};
 
 use crate::cluster::{await_our_kinds_by, block_on, manifest, until};
-use crate::narrow::{Installed, ends, stop};
+use crate::narrow::{ACCOUNT, Installed, ends, stop};
 
 const OVERLAY: &str = "resources: [path/to/deploy/single]\n";
 
@@ -45,6 +45,21 @@ impl Store<'_> {
         self.cluster.launch(Component::Etcd).expect("it starts");
         self.cluster.start_apiserver().expect("it gets ready");
         await_our_kinds_by(&block_on(async { self.cluster.client() }));
+        await_rights(self.cluster);
+    }
+}
+
+/// Waits until the controller has its rights again: an API server that has just started refuses all but
+/// admins until it has read the roles and the bindings of both kinds.
+fn await_rights(cluster: &Cluster) {
+    let account = format!("--as={ACCOUNT}");
+    let of_cluster = ["frameworks.frameworkcontroller.microsoft.com", "--all-namespaces"];
+    let of_namespace = ["leases.coordination.k8s.io", "--namespace=frameworkcontroller"];
+    for [resource, scope] in [of_cluster, of_namespace] {
+        until(&format!("the controller may list {resource}"), || {
+            let answer = cluster.kubectl(&["auth", "can-i", "list", resource, scope, &account]);
+            answer.expect("kubectl runs").status.success().then_some(())
+        });
     }
 }
 

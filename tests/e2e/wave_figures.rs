@@ -101,9 +101,10 @@ pub fn of(records: &[Record], namespace: &str, resource: &str) -> Vec<Record> {
     records.iter().filter(concerned).cloned().collect()
 }
 
-/// How often the controller asked for the time.
+/// How often the controller asked for the time and was told: a request that fails is sent again.
 pub fn asked_time(records: &[Record]) -> usize {
-    records.iter().filter(|record| record.request_uri.starts_with("/version")).count()
+    let told = |record: &&Record| record.request_uri.starts_with("/version") && record.code == 200;
+    records.iter().filter(told).count()
 }
 
 /// The DELETEs that were accepted, and those that were not.

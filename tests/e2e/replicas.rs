@@ -111,7 +111,9 @@ fn replicas_that_come_and_go_lose_nothing_and_run_nothing_twice() {
     println!("a replica that was killed had lost its slots after {took:?}");
     let [a, b, c] = ["a", "b", "c"].map(|host| format!("frameworkcontroller-member-{host}"));
     await_event("SlotsMoved", &format!("slots of {a} went to {b}, which waits for requests"));
-    [&a, &b].map(|leader| await_event("LeaderElection", &format!("{leader} became leader")));
+    for leader in [&a, &b] {
+        await_event("LeaderElection", &format!("{leader} became leader"));
+    }
     replicas.start("c", "");
     replicas.await_shares();
     // The same replica, the same Lease and the same reason, a moment later.

@@ -302,12 +302,14 @@ pub async fn await_object<K>(api: Api<K>, name: &str, is: impl Condition<K> + Co
 where
     K: Resource + DeserializeOwned + Clone + Debug + Send + 'static,
 {
+    let deadline = Instant::now() + PATIENCE;
     loop {
         match await_condition(api.clone(), name, is).await {
             Ok(object) => return object,
             // The output of a test that fails shows it.
             Err(error) => println!("the watch of {name} begins again: {error}"),
         }
+        assert!(Instant::now() < deadline, "no watch of {name} lasts");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

@@ -35,7 +35,8 @@ pub const CONSUMER_LABEL: &str = "frameworkcontroller.microsoft.com/queue-consum
 /// Finalizer of a unit: the unit is deleted only after the last Pod of its job is gone.
 pub const FINALIZER: &str = "frameworkcontroller.microsoft.com/queue-unit";
 /// Label that names the slot of the namespace, whose owner schedules its units. The controller gives it to
-/// the QueueUnits that it creates, and to the ConfigMap and the Pods of a Framework that came through a queue.
+/// the QueueUnits that it creates, and to the ConfigMap and the Pods of a Framework that came through a
+/// queue.
 pub const NAMESPACE_SLOT_LABEL: &str = "frameworkcontroller.microsoft.com/namespace-slot";
 /// Annotation of a QueueUnit: since when its job, or the growth of its Framework, waits.
 pub const ENQUEUED_ANNOTATION: &str = "frameworkcontroller.microsoft.com/enqueued";

@@ -1,8 +1,8 @@
 //! The label selector of a watch. That of a kind which is divided into slots changes while the watch runs.
 //!
 //! Of the Pods and ConfigMaps in queues, those of Frameworks name the slot of their namespace. Users label
-//! the Pods of other jobs with the queue alone, and earlier builds made objects without the slot: every replica
-//! needs these. A selector has no "or", and `notin` selects both: the objects that name none of the slots of
+//! the Pods of other jobs with the queue alone, and earlier builds made objects without the slot: every
+//! replica needs these. A selector has no "or", and `notin` selects both: the objects that name none of the slots of
 //! others. So there is one watch, and no order between two streams is needed when a label is edited.
 
 use framework_api::name::SLOT_LABEL;

@@ -6,9 +6,9 @@
 //! truncated when the completion status is first set, as it never changes later. The same text of a
 //! neighbouring Task costs nothing, as compression finds the repetition.
 //!
-//! There are two halves because neither suffices alone. Even shares of 10,000 Tasks would cut the message of
-//! the first Task that fails, which often tells why the others do, to a few words beside a megabyte of room.
-//! Without them, the first Tasks that fail would leave nothing for the last ones.
+//! There are two halves because neither suffices alone. The message of the first Task that fails often tells
+//! why the others do. An even share of 10,000 Tasks would cut it to a few words beside a megabyte of room.
+//! Without even shares, the first Tasks that fail would leave nothing for the last ones.
 //!
 //! The result is a function of the persisted status and the spec, so that it holds after any number of
 //! changes. Texts from before a scale-up are counted, and a scale-up that would not fit waits.

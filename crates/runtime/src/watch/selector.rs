@@ -2,8 +2,8 @@
 //!
 //! Of the Pods and ConfigMaps in queues, those of Frameworks name the slot of their namespace. Users label
 //! the Pods of other jobs with the queue alone, and earlier builds made objects without the slot: every
-//! replica needs these. A selector has no "or", and `notin` selects both: the objects that name none of the slots of
-//! others. So there is one watch, and no order between two streams is needed when a label is edited.
+//! replica needs these. A selector has no "or", and `notin` selects both: the objects that name none of the
+//! slots of others. So there is one watch, and no order between two streams is needed when a label is edited.
 
 use framework_api::name::SLOT_LABEL;
 use framework_api::queue::{NAMESPACE_SLOT_LABEL, QUEUE_NAME_LABEL};

@@ -88,16 +88,20 @@ impl Jobs {
         }
     }
 
-    /// Waits until all have ended, and notes those that do not, are gone or ended otherwise.
+    /// Waits until all have ended, and notes those that do not, are gone or ended otherwise. One is stuck if
+    /// it has not ended [`PATIENCE`] after the one before it was seen to have. Together they may take longer.
     pub fn await_ends(&self, findings: &mut Findings) {
         let namespace = &self.namespace;
-        let deadline = Instant::now() + PATIENCE;
+        let mut deadline = Instant::now() + PATIENCE;
         for (name, fate) in &self.fates {
             let ended = loop {
                 let seen = block_on(frameworks(namespace).get_opt(name)).expect("an answer");
                 match seen {
                     None => break None,
-                    Some(seen) if state(&seen) == Some(State::Completed) => break Some(code(&seen).0),
+                    Some(seen) if state(&seen) == Some(State::Completed) => {
+                        deadline = Instant::now() + PATIENCE;
+                        break Some(code(&seen).0);
+                    }
                     Some(_) if Instant::now() > deadline => {
                         let pods = phases(namespace, name);
                         findings.stuck.push(format!("{namespace}/{name} ({fate:?}), its Pods: {pods}"));

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::synthetic::{AT, Phase, first_pod};
 
-/// What an event of a Pod shows.
+/// The stage of a Pod's life that an event shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// It runs.

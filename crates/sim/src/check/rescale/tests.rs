@@ -10,7 +10,7 @@ use crate::recorded::{self, Event};
 
 const TIME: &str = "2026-01-01T00:00:00Z";
 
-/// What an event of a watch says of its object.
+/// The kind of an event of a watch.
 #[derive(Clone, Copy, PartialEq)]
 enum What {
     Created,

@@ -226,12 +226,14 @@ impl Step<'_> {
             return;
         }
         let spec = &self.o.framework.spec;
+        let has_config_map = self.config_map_is_cached(next);
         let Some(roles) = next.attempt_status.task_role_statuses.as_mut() else { return };
         let mut room = Room::new(self.o, self.policy);
         for role in roles.iter_mut() {
             let pods = stem_of(role).and_then(|stem| self.o.objects.pods.siblings(stem));
             let wanted = spec.task_role(&role.name);
-            let advance = Advance { o: self.o, m: self.m, policy: self.policy, role: wanted, pods };
+            let (o, m, policy) = (self.o, self.m, self.policy);
+            let advance = Advance { o, m, policy, role: wanted, pods, has_config_map };
             advance.role(role, &mut room, reports);
         }
         let at = self.m.time();

@@ -149,6 +149,9 @@ pub(crate) struct Advance<'a> {
     pub role: Option<&'a TaskRole>,
     /// The cached Pods of the TaskRole.
     pub pods: Option<&'a Siblings<Box<CachedPod>>>,
+    /// Whether the cache shows the ConfigMap. Otherwise a GET of it is under way: if others deleted it, the
+    /// garbage collector deletes the Pods, and the attempt ends with the ConfigMap.
+    pub has_config_map: bool,
 }
 
 impl Advance<'_> {
@@ -213,6 +216,7 @@ impl Advance<'_> {
         let pod = self.pods.and_then(|pods| pods.of_task(task.index));
         match pod.filter(|pod| pod.uid == *uid) {
             Some(pod) => self.follow(task, pod, end_texts),
+            None if self.is_gone(uid, task) && self.awaits_config_map(task) => {}
             None if self.is_gone(uid, task) => {
                 task.to_mut().attempt_status.completion_status.get_or_insert_with(|| {
                     TaskAttemptCompletionStatus::predefined(
@@ -225,6 +229,11 @@ impl Advance<'_> {
             }
             None => self.await_pod(task),
         }
+    }
+
+    /// Whether the deletion of its Pod may be a consequence of that of the ConfigMap.
+    fn awaits_config_map(&self, task: &TaskStatus) -> bool {
+        !self.has_config_map && task.attempt_status.completion_status.is_none()
     }
 
     fn is_gone(&self, uid: &str, task: &TaskStatus) -> bool {
@@ -248,6 +257,9 @@ impl Advance<'_> {
     fn follow(&self, task: &mut Shared<TaskStatus>, pod: &PodFacts, end_texts: &mut EndTexts<'_, '_>) {
         let at = self.m.time();
         if pod.deletion.is_some() {
+            if self.awaits_config_map(task) {
+                return;
+            }
             if task.attempt_status.completion_status.is_none() {
                 let text = "the Pod is being deleted by others".to_owned();
                 let end = TaskAttemptCompletionStatus::predefined(Code::PodExternalDeleted, text);

@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use framework_api::State;
+use framework_core::observed::Deletion;
+use framework_message::Change;
 
 use super::cluster::{Cluster, not_found, policy, refusal};
+use crate::event::Event;
 use crate::object::Reply;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -30,6 +33,30 @@ fn a_pod_that_vanished_is_gone_once_a_get_says_so() {
     cluster.live(SECOND * 3);
     let end = cluster.status("job").attempt_status.completion_status.clone().unwrap();
     assert_eq!(end.code, -101);
+}
+
+/// The garbage collector deletes the Pods of a ConfigMap that others deleted.
+#[test]
+fn tasks_wait_for_the_get_of_a_config_map_that_is_gone() {
+    let mut cluster = Cluster::new(policy());
+    cluster.running("job", 2);
+    let map = cluster.config_maps.remove("job").unwrap();
+    cluster.watch.push_back(Event::ConfigMap(Change::Deleted(map)));
+    cluster.delete_pod_by_others("job-w-0");
+    let at = cluster.server_time();
+    cluster.change_pod("job-w-1", |pod| pod.deletion = Some(Deletion { at, grace_sec: 30 }));
+    cluster.deliver();
+    cluster.pass(SECOND);
+    assert_eq!(cluster.waiting(), ["confirm map job"]);
+    assert_eq!(task_state(&cluster), State::AttemptRunning);
+    cluster.serve("confirm");
+    cluster.remove_pod("job-w-1");
+    cluster.deliver();
+    cluster.live(SECOND * 3);
+    let status = cluster.status("job");
+    assert_eq!(status.attempt_status.completion_status.as_ref().unwrap().code, -100);
+    let ends = status.all_tasks().map(|task| task.attempt_status.completion_status.as_ref().unwrap().code);
+    assert_eq!(ends.collect::<Vec<_>>(), [-220, -220]);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! The slots that are drained: no new act is sent for them, and their unrecorded outcomes are written once
 //! more.
 
+use std::time::Duration;
+
 use framework_message::{Slot, Slots};
 
 /// Which slots are drained, and which of them are settled.
@@ -11,6 +13,8 @@ use framework_message::{Slot, Slots};
 pub struct Drain {
     slots: Slots,
     announced: Slots,
+    /// When, on the monotonic clock, another slot may be settled though nothing happens.
+    pub settles_at: Option<Duration>,
 }
 
 impl Drain {
@@ -29,6 +33,11 @@ impl Drain {
     /// Whether no slot is drained.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
+    }
+
+    /// Whether every drained slot was announced as settled.
+    pub fn is_settled(&self) -> bool {
+        self.slots.without(self.announced).is_empty()
     }
 
     /// The drained slots that are settled.

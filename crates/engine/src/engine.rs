@@ -238,6 +238,7 @@ impl Engine {
         if !drained.is_empty() {
             self.effects.push(Effect::Drained(drained));
         }
+        self.drain.settles_at = self.drain_settles_at();
         std::mem::take(&mut self.effects)
     }
 
@@ -248,7 +249,7 @@ impl Engine {
             if dispatch.is_empty() { None } else { budget.next(self.now.steady, self.sending.part()) };
         let asking =
             self.clock.probe.next().and_then(|at| Some(at.max(budget.next(self.now.steady, Part::Whole)?)));
-        [self.ready.next(), sending, asking].into_iter().flatten().min()
+        [self.ready.next(), sending, asking, self.drain.settles_at].into_iter().flatten().min()
     }
 
     /// Counts all Frameworks and their objects: costs O(Frameworks).
@@ -311,7 +312,8 @@ impl Engine {
         let is_shared =
             self.ownership.leave_by(state.slot).is_some() && !self.policy.defects.has(Defect::HandOverEarly);
         let held_until = self.grants.held_until(state.slot, self.now.steady).unwrap_or(self.now.steady);
-        let writes = || state.outgoing.write.may_land(self.now.steady, self.settings.request_lifetime);
+        let written = || state.outgoing.write.lands_until(self.settings.request_lifetime);
+        let writes = || written().is_some_and(|until| self.now.steady < until);
         is_shared && (state.outgoing.may_land_after(held_until) || writes())
     }
 

@@ -180,10 +180,10 @@ impl StatusWrite {
         self.possible.iter().map(|possible| &possible.draft).chain(staged).map(|draft| &*draft.status)
     }
 
-    /// Whether a write of unknown outcome that lives so long may still be applied.
-    pub fn may_land(&self, now: Duration, lifetime: Duration) -> bool {
+    /// Until when a write of unknown outcome that lives so long may be applied.
+    pub fn lands_until(&self, lifetime: Duration) -> Option<Duration> {
         let sent = self.possible.iter().map(|possible| possible.sent).chain(self.untracked);
-        sent.max().is_some_and(|sent| now < sent + lifetime)
+        sent.max().map(|sent| sent + lifetime)
     }
 
     /// An earlier owner may have sent a write, which may have its effect until then.

@@ -1,5 +1,7 @@
 //! Slots come and go: grants, holds, and losses.
 
+use std::time::Duration;
+
 use framework_api::name::SLOT_LABEL;
 use framework_core::{Defect, Policy, permit, queue};
 use framework_message::{Key, Now, Slot, Slots};
@@ -47,6 +49,19 @@ impl Engine {
     pub(super) fn drain_called_off(&mut self, now: Now, slots: Slots) {
         self.drain.end(slots);
         self.mark_slots(now, slots);
+    }
+
+    /// When the next status write of unknown outcome for a slot that is drained and not settled can land no
+    /// more. Nothing else may happen then.
+    pub(super) fn drain_settles_at(&self) -> Option<Duration> {
+        if self.drain.is_settled() {
+            return None;
+        }
+        let states = self.cache.iter().filter_map(|(_, entry)| entry.state.as_ref());
+        let drained = states.filter(|state| self.drain.contains(state.slot));
+        let ends =
+            drained.filter_map(|state| state.outgoing.write.lands_until(self.settings.request_lifetime));
+        ends.filter(|end| self.now.steady < *end).min()
     }
 
     fn mark_slots(&mut self, now: Now, slots: Slots) {

@@ -348,6 +348,34 @@ fn a_slot_is_not_settled_while_a_repeated_status_write_may_land() {
 }
 
 #[test]
+fn a_drain_ends_when_its_last_status_write_can_land_no_more() {
+    let (mut cluster, ownership) = member();
+    cluster.create_framework("job", 1);
+    let slots: Slots = [slot(&cluster)].into_iter().collect();
+    grant(&mut cluster, &ownership, Slots::ALL, 1);
+    slots.iter().for_each(|slot| ownership.own(slot, Some(SECOND * 3600)));
+    cluster.run_pod("job-w-0");
+    cluster.deliver();
+    cluster.serve_until("put job");
+    cluster.step(Event::Drain(slots));
+    // The write had no effect, and its reply was lost.
+    cluster.answer("put job", Reply::Unknown("reset".into()));
+    cluster.serve_until("get job");
+    cluster.serve("get job");
+    cluster.turn();
+    assert_eq!(cluster.heard.drained_slots.and(slots), Slots::NONE, "{:?}", cluster.log);
+    // No event comes any more.
+    let end = cluster.now + generous().request_lifetime;
+    while cluster.heard.drained_slots.and(slots) == Slots::NONE && cluster.now < end {
+        cluster.now = cluster.engine.next_wake().expect("it wakes by itself");
+        cluster.turn();
+        cluster.serve_all();
+    }
+    assert_eq!(cluster.heard.drained_slots.and(slots), slots, "{:?}", cluster.log);
+    assert!(cluster.now <= end);
+}
+
+#[test]
 fn creates_of_an_earlier_owner_do_not_hold_a_hand_over_up() {
     let mut cluster = Cluster::new(policy());
     cluster.creating("job", 1);

@@ -5,6 +5,7 @@
 //! connection of its own, so that a controller with much to do renews its Lease in time.
 
 mod exchange;
+mod grants;
 mod lease;
 mod map;
 mod message;

@@ -13,7 +13,12 @@ use tokio::sync::oneshot;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// The objects of these slots were listed, as [`Notice::Granted`] asked.
-    Listed(Slots),
+    Listed {
+        /// The slots.
+        slots: Slots,
+        /// The latest grant that the controller knew. It has not listed slots for a later one.
+        grant: u64,
+    },
     /// No request for these slots was on its way any more, as [`Notice::Drain`] asked.
     Drained {
         /// The slots.
@@ -45,7 +50,12 @@ pub enum LeaseRole {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// These slots were granted: their objects are to be listed, by consistent reads that begin now.
-    Granted(Slots),
+    Granted {
+        /// The slots.
+        slots: Slots,
+        /// The number of the grant: one more than that of the grant before.
+        grant: u64,
+    },
     /// Creates of an earlier owner of these slots may land until this moment of `Now::boot`. It comes
     /// before the grant.
     Hold(Slots, Duration),

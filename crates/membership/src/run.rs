@@ -18,6 +18,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tracing::{error, info, warn};
 
 use crate::exchange::{Ended, checked, exchange};
+use crate::grants::Grants;
 use crate::lease::{self, lease_name};
 use crate::map::MAP;
 use crate::message::{Command, Notice, ViewQuery};
@@ -74,8 +75,7 @@ struct Driver {
     member: Member,
     me: Incarnation,
     life: u64,
-    /// The slots that are acted for.
-    begun: Slots,
+    grants: Grants,
     until: Duration,
     requests: JoinSet<Answered>,
     leases: BTreeMap<String, Seen<LeaseRecord>>,
@@ -114,7 +114,7 @@ pub async fn run(parts: Parts) -> bool {
                 Some(Command::Stop) => driver.step(Event::Stop),
                 Some(Command::Labelled(labelled)) => driver.labelled = labelled,
                 // It has no slots yet.
-                Some(Command::Listed(_) | Command::Drained { .. }) => {}
+                Some(Command::Listed { .. } | Command::Drained { .. }) => {}
                 None => return true,
             },
         }
@@ -134,7 +134,10 @@ pub async fn run(parts: Parts) -> bool {
                 Err(error) => warn!(%error, "a request of the member failed"),
             },
             command = driver.parts.commands.recv() => match command {
-                Some(Command::Listed(slots)) => driver.step(Event::Listed(slots)),
+                Some(Command::Listed { slots, grant }) => {
+                    let slots = driver.grants.until(grant, slots);
+                    driver.step(Event::Listed(slots));
+                }
                 Some(Command::Drained { slots, since }) => driver.step(Event::Drained { slots, since }),
                 Some(Command::Labelled(labelled)) => {
                     driver.labelled = labelled;
@@ -170,7 +173,7 @@ impl Driver {
             member,
             me,
             life: 0,
-            begun: Slots::NONE,
+            grants: Grants::default(),
             until: Duration::ZERO,
             requests: JoinSet::new(),
             leases: BTreeMap::new(),
@@ -326,7 +329,8 @@ impl Driver {
                     self.parts.ownership.grant(slot, epoch);
                 }
                 info!(slots = slots.iter().count(), "slots were granted; listing them");
-                self.notify(Notice::Granted(slots));
+                let grant = self.grants.grant(slots);
+                self.notify(Notice::Granted { slots, grant });
             }
             Effect::Own { slots, until } => self.own(now, slots, until),
             Effect::Hold { slots, until } if !slots.is_empty() => {
@@ -343,11 +347,10 @@ impl Driver {
             Effect::Disown(slots) => {
                 // At once, and not when the controller comes to it.
                 slots.iter().for_each(|slot| self.parts.ownership.disown(slot));
-                let ended = slots.and(self.begun);
+                let ended = self.grants.end(slots);
                 if !ended.is_empty() {
                     info!(slots = ended.iter().count(), "slots are no longer owned");
                 }
-                self.begun = self.begun.without(slots);
                 self.notify(Notice::Lost(slots));
             }
             Effect::Exit => {
@@ -361,8 +364,7 @@ impl Driver {
 
     fn own(&mut self, now: Now, slots: Slots, until: Duration) {
         slots.iter().for_each(|slot| self.parts.ownership.own(slot, Some(until)));
-        let begins = slots.without(self.begun);
-        self.begun = self.begun.or(slots);
+        let begins = self.grants.begin(slots);
         if !begins.is_empty() {
             info!(slots = begins.iter().count(), "slots are owned: acting for them");
             self.notify(Notice::Begin(begins));

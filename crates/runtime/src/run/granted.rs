@@ -20,10 +20,10 @@ pub struct Granted {
 }
 
 impl Granted {
-    /// Another grant.
-    pub fn grant(&mut self, slots: Slots) {
-        self.number += 1;
-        self.slots.extend(slots.iter().map(|slot| (slot, self.number)));
+    /// Another grant, with a number that is higher than those before.
+    pub fn grant(&mut self, slots: Slots, number: u64) {
+        self.number = number;
+        self.slots.extend(slots.iter().map(|slot| (slot, number)));
         self.unlisted = self.unlisted.map(|unlisted| unlisted.or(slots));
     }
 
@@ -102,13 +102,13 @@ mod tests {
     #[test]
     fn each_kind_lists_the_slots_granted_since_it_was_listed() {
         let mut granted = Granted::default();
-        granted.grant(of(&[1, 2]));
+        granted.grant(of(&[1, 2]), 1);
         let first = granted.wanted();
         assert_eq!(first, Selection::whole(1, of(&[1, 2])));
         assert_eq!(granted.listed(0, first), Some(first));
         assert_eq!(granted.listed(1, first), Some(first));
         assert_eq!(granted.listed(2, first), None, "there is no other kind");
-        granted.grant(of(&[3]));
+        granted.grant(of(&[3]), 2);
         granted.lose(of(&[1]));
         let second = Selection { grant: 2, slots: of(&[2, 3]), list: of(&[3]) };
         assert_eq!(granted.wanted(), second);
@@ -119,21 +119,21 @@ mod tests {
     #[test]
     fn a_slot_is_acted_for_from_its_begin_until_it_is_lost() {
         let mut granted = Granted::default();
-        granted.grant(of(&[1, 2, 3]));
+        granted.grant(of(&[1, 2, 3]), 1);
         assert_eq!(granted.begun(), Slots::NONE);
         granted.begin(of(&[1, 2]));
         granted.lose(of(&[2, 3]));
-        granted.grant(of(&[2]));
+        granted.grant(of(&[2]), 2);
         assert_eq!((granted.begun(), granted.slots()), (of(&[1]), of(&[1, 2])));
     }
 
     #[test]
     fn a_slot_that_is_granted_again_while_it_is_listed_is_listed_again() {
         let mut granted = Granted::default();
-        granted.grant(of(&[1, 2]));
+        granted.grant(of(&[1, 2]), 1);
         let first = granted.wanted();
         granted.lose(of(&[2]));
-        granted.grant(of(&[2]));
+        granted.grant(of(&[2]), 2);
         // The LIST began before the second grant.
         assert_eq!(granted.listed(0, first), Some(first));
         assert_eq!(granted.wanted(), Selection { grant: 2, slots: of(&[1, 2]), list: of(&[2]) });
@@ -145,7 +145,7 @@ mod tests {
         // The first LIST shows the objects that name no slot.
         let none = Selection { list: Slots::ALL, ..Selection::whole(0, Slots::NONE) };
         assert_eq!(granted.listed(3, none), Some(Selection::whole(0, Slots::NONE)));
-        granted.grant(of(&[1, 2]));
+        granted.grant(of(&[1, 2]), 1);
         assert_eq!(granted.listed(3, none), Some(Selection::whole(0, Slots::NONE)), "it began before");
         let first = granted.wanted_in_queues();
         assert_eq!((first, granted.unlisted_in_queues()), (granted.wanted(), of(&[1, 2])));
@@ -159,9 +159,9 @@ mod tests {
     #[test]
     fn a_kind_selects_no_slot_that_the_kind_before_has_not_listed() {
         let mut granted = Granted::default();
-        granted.grant(of(&[1]));
+        granted.grant(of(&[1]), 1);
         let first = granted.wanted();
-        granted.grant(of(&[2]));
+        granted.grant(of(&[2]), 2);
         assert_eq!(granted.listed(0, first), Some(Selection::whole(1, of(&[1]))));
         let second = granted.wanted();
         assert_eq!(second, Selection { grant: 2, slots: of(&[1, 2]), list: of(&[2]) });

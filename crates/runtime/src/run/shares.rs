@@ -197,9 +197,9 @@ impl ReplicaShare {
 
     fn event(&mut self, now: Now, notice: Notice) -> Option<engine::Event> {
         Some(match notice {
-            Notice::Granted(slots) => {
-                self.granted.grant(slots);
-                engine::Event::Granted { slots, grant: self.granted.number() }
+            Notice::Granted { slots, grant } => {
+                self.granted.grant(slots, grant);
+                engine::Event::Granted { slots, grant }
             }
             Notice::Lost(slots) => {
                 self.granted.lose(slots);
@@ -346,7 +346,7 @@ impl ReplicaShare {
         let listed = self.listed.and(self.granted.until(grant)).without(unlisted);
         if !listed.is_empty() {
             self.listed = self.listed.without(listed);
-            self.command(Command::Listed(listed));
+            self.command(Command::Listed { slots: listed, grant: self.granted.number() });
         }
     }
 
@@ -471,7 +471,7 @@ mod tests {
     async fn the_request_budget_goes_with_the_slots_unless_it_is_per_replica() {
         let (mut shares, _commanded) = shares();
         let quarter: Slots = Slot::all().take(Slot::COUNT / 4).collect();
-        shares.take_in(Clock::system().now(), Notice::Granted(quarter));
+        shares.take_in(Clock::system().now(), Notice::Granted { slots: quarter, grant: 1 });
         let budgets = [false, true].map(|is_whole| {
             shares.has_whole_budget = is_whole;
             shares.of_budget()
@@ -487,14 +487,14 @@ mod tests {
         let slots: Slots = [Slot(1)].into_iter().collect();
         // Those that name no slot are listed before the first grant.
         list_in_queues(&mut shares);
-        shares.take_in(Clock::system().now(), Notice::Granted(slots));
+        shares.take_in(Clock::system().now(), Notice::Granted { slots, grant: 1 });
         let units = *asked.borrow();
         shares.follow(&Event::ListsUnits(units));
         shares.follow(&Event::Queue(QueueEvent::Unit(Change::Synced)));
         shares.listed(slots);
         commanded.try_recv().expect_err("the Pods are older than the grant");
         list_in_queues(&mut shares);
-        assert_eq!(commanded.try_recv(), Ok(Command::Listed(slots)));
+        assert_eq!(commanded.try_recv(), Ok(Command::Listed { slots, grant: 1 }));
     }
 
     #[tokio::test]
@@ -505,21 +505,23 @@ mod tests {
         let now = Clock::system().now();
         let synced = Event::Queue(QueueEvent::Unit(Change::Synced));
         let [one, two] = [Slot(1), Slot(2)].map(|slot| [slot].into_iter().collect::<Slots>());
-        shares.take_in(now, Notice::Granted([Slot(0)].into_iter().collect()));
-        shares.take_in(now, Notice::Granted(one));
+        let granted = |slots, grant| Notice::Granted { slots, grant };
+        shares.take_in(now, granted([Slot(0)].into_iter().collect(), 1));
+        shares.take_in(now, granted(one, 2));
         let first = *asked.borrow();
         assert_eq!(first.grant, 2, "the first LIST has not begun");
         shares.follow(&Event::ListsUnits(first));
-        shares.take_in(now, Notice::Granted(two));
+        shares.take_in(now, granted(two, 3));
         list_in_queues(&mut shares);
         shares.listed(one.or(two));
         assert_eq!(asked.borrow().grant, 2);
         commanded.try_recv().expect_err("units are not listed yet");
         shares.follow(&synced);
-        assert_eq!((commanded.try_recv(), asked.borrow().grant), (Ok(Command::Listed(one)), 3));
+        let listed = |slots| Ok(Command::Listed { slots, grant: 3 });
+        assert_eq!((commanded.try_recv(), asked.borrow().grant), (listed(one), 3));
         let second = *asked.borrow();
         shares.follow(&Event::ListsUnits(second));
         shares.follow(&synced);
-        assert_eq!(commanded.try_recv(), Ok(Command::Listed(two)));
+        assert_eq!(commanded.try_recv(), listed(two));
     }
 }

@@ -33,8 +33,12 @@ pub fn paced(client: kube::Client, on_watch: impl Fn() + Send + Sync + 'static) 
             if !is_watch(&request) {
                 return timeout(PATIENCE, list(client, request)).await.map_err(|_| Silent)?;
             }
-            let turn = pace.lock().unwrap_or_else(PoisonError::into_inner).take(Instant::now());
-            sleep_until(turn).await;
+            // A start that is given up while it waits takes no turn.
+            loop {
+                let turn = pace.lock().unwrap_or_else(PoisonError::into_inner).take(Instant::now());
+                let Err(later) = turn else { break };
+                sleep_until(later).await;
+            }
             on_watch();
             Ok(timeout(PATIENCE, client.send(request)).await.map_err(|_| Silent)??)
         }
@@ -75,11 +79,15 @@ struct Pace {
 }
 
 impl Pace {
-    /// Takes a turn, and returns its time.
-    fn take(&mut self, now: Instant) -> Instant {
-        let planned = now.max(self.next);
-        self.next = planned + INTERVAL;
-        now.max(planned.checked_sub(INTERVAL).unwrap_or(now))
+    /// Takes a turn, if it has come. Otherwise returns its time.
+    fn take(&mut self, now: Instant) -> Result<(), Instant> {
+        match self.next.checked_sub(INTERVAL) {
+            Some(later) if now < later => Err(later),
+            _ => {
+                self.next = now.max(self.next) + INTERVAL;
+                Ok(())
+            }
+        }
     }
 }
 
@@ -118,6 +126,22 @@ mod tests {
         assert!(timeout(Duration::from_millis(10_500), open).await.is_err());
         // Two at once, then one a second.
         assert_eq!(starts.load(Ordering::Relaxed), 12);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_start_that_is_given_up_while_it_waits_delays_no_other() {
+        let starts = Arc::new(AtomicU32::new(0));
+        let client = closing(Arc::clone(&starts));
+        let start = || client.send(get("/api/v1/pods?watch=true"));
+        for _ in 0..2 {
+            start().await.unwrap();
+        }
+        for _ in 0..5 {
+            assert!(timeout(Duration::from_millis(100), start()).await.is_err(), "its turn has not come");
+        }
+        let begun = Instant::now();
+        start().await.unwrap();
+        assert_eq!((begun.elapsed(), starts.load(Ordering::Relaxed)), (Duration::from_millis(500), 3));
     }
 
     #[tokio::test(start_paused = true)]

@@ -12,11 +12,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use framework_message::{Change, Key, Selection, Slot};
+use framework_message::{Change, Key, Selection};
 
 use crate::consumer::JobKind;
 use crate::object::OwnerLink;
-use crate::store::{Store, Stored};
+use crate::store::Store;
 
 /// How many owners of a Pod count: a Job, its JobSet, and the TrainJob of that.
 const OWNERS: usize = 3;
@@ -178,20 +178,6 @@ fn drop_from(sets: &mut BTreeMap<Key, BTreeSet<Key>>, of: &Key, entry: &Key) {
         if set.is_empty() {
             sets.remove(of);
         }
-    }
-}
-
-impl Stored for OwnerLink {
-    fn key(&self) -> &Key {
-        &self.key
-    }
-
-    fn version(&self) -> u128 {
-        self.resource_version
-    }
-
-    fn slot(&self) -> Option<Slot> {
-        self.slot
     }
 }
 

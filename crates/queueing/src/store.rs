@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use framework_message::{Change, Key, Selection, Slot, Slots};
 
-use crate::object::{ClassObject, DeclaredObject, PodUse, QueueObject, QuotaObject, UnitObject};
+use crate::object::{ClassObject, DeclaredObject, OwnerLink, PodUse, QueueObject, QuotaObject, UnitObject};
 
 /// An object that is kept.
 pub trait Stored {
@@ -160,7 +160,7 @@ impl<T: Stored> Store<T> {
 }
 
 macro_rules! stored {
-    ($($object:ty),*) => {$(
+    ($($object:ty $(: $slot:ident)?),*) => {$(
         impl Stored for $object {
             fn key(&self) -> &Key {
                 &self.key
@@ -169,6 +169,11 @@ macro_rules! stored {
             fn version(&self) -> u128 {
                 self.resource_version
             }
+            $(
+                fn slot(&self) -> Option<Slot> {
+                    self.$slot
+                }
+            )?
         }
     )*};
 }
@@ -183,21 +188,7 @@ impl Stored for DeclaredObject {
     }
 }
 
-impl Stored for PodUse {
-    fn key(&self) -> &Key {
-        &self.key
-    }
-
-    fn version(&self) -> u128 {
-        self.resource_version
-    }
-
-    fn slot(&self) -> Option<Slot> {
-        self.slot
-    }
-}
-
-stored!(QueueObject, QuotaObject, ClassObject, Arc<UnitObject>);
+stored!(QueueObject, QuotaObject, ClassObject, Arc<UnitObject>, PodUse: slot, OwnerLink: slot);
 
 #[cfg(test)]
 mod tests {

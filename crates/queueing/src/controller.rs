@@ -217,6 +217,9 @@ impl QueueController {
                 let keys = self.objects.pods.apply(change);
                 keys.into_iter().for_each(|key| self.pod_changed(&key));
             }
+            QueueEvent::PodsAreWatched(are_watched) => {
+                self.stale.namespaces.extend(self.namespaces.set_pods_are_watched(are_watched));
+            }
             QueueEvent::AttemptsSelected(share) => {
                 let pods = self.objects.owners.select(share);
                 self.stale.pods.extend(pods);

@@ -9,7 +9,7 @@ use framework_queue::{Namespace, ResourceRequests};
 use jiff::Timestamp;
 
 use crate::object::QuotaObject;
-use crate::others::Others;
+use crate::others::{Others, Sight};
 
 /// One namespace.
 #[derive(Debug)]
@@ -33,6 +33,7 @@ pub struct Namespaces {
     rounds: Dues<Arc<str>, Timestamp>,
     /// When, on the monotonic clock, a smaller usage of a quota by others may count.
     others: Dues<Arc<str>, Duration>,
+    pods_are_watched: bool,
 }
 
 impl Namespaces {
@@ -43,6 +44,29 @@ impl Namespaces {
             states: BTreeMap::new(),
             rounds: Dues::default(),
             others: Dues::default(),
+            pods_are_watched: true,
+        }
+    }
+
+    /// Whether Pods are watched from now on. Returns the namespaces that need a turn, if that has changed.
+    pub fn set_pods_are_watched(&mut self, are_watched: bool) -> Vec<Arc<str>> {
+        if !are_watched {
+            self.states.values_mut().for_each(|state| state.others.interrupt());
+        }
+        let before = std::mem::replace(&mut self.pods_are_watched, are_watched);
+        if before == are_watched { Vec::new() } else { self.states.keys().cloned().collect() }
+    }
+
+    /// Gives the schedule of a namespace the usage of its quotas, by our own Pods and by others.
+    pub fn refresh_quotas<'a>(
+        &mut self,
+        namespace: &str,
+        at: Duration,
+        quotas: impl Iterator<Item = &'a QuotaObject>,
+    ) {
+        let sight = Sight { at, pods_are_watched: self.pods_are_watched };
+        if let Some(state) = self.states.get_mut(namespace) {
+            state.refresh_quotas(sight, quotas);
         }
     }
 
@@ -105,15 +129,14 @@ impl Namespaces {
 }
 
 impl NamespaceState {
-    /// Gives its schedule the usage of its quotas, by our own Pods and by others.
-    pub fn refresh_quotas<'a>(&mut self, now: Duration, quotas: impl Iterator<Item = &'a QuotaObject>) {
+    fn refresh_quotas<'a>(&mut self, sight: Sight, quotas: impl Iterator<Item = &'a QuotaObject>) {
         self.schedule.set_own_usage(self.own.clone());
         for quota in quotas {
             if let Some(limits) = &quota.limits {
                 let name = &quota.key.name;
                 let settled = if quota.counted {
                     let held = |resource: &str| self.schedule.usage(resource);
-                    self.others.settle(now, name, limits, &self.own, held)
+                    self.others.settle(sight, name, limits, &self.own, held)
                 } else {
                     // The first count is the first that is known of others: no less than before.
                     self.others.forget(name);
@@ -141,18 +164,30 @@ mod tests {
     #[test]
     fn a_smaller_use_by_others_names_the_moment_when_it_may_count() {
         let mut namespaces = Namespaces::new(Duration::from_secs(60));
-        let state = namespaces.entry(&"ns".into());
-        state.refresh_quotas(Duration::from_secs(1), [quota(7, true)].iter());
+        namespaces.entry(&"ns".into());
+        namespaces.refresh_quotas("ns", Duration::from_secs(1), [quota(7, true)].iter());
         namespaces.note_dues(&"ns".into());
         assert_eq!(namespaces.others_at(), None);
-        let state = namespaces.get_mut("ns").unwrap();
-        state.refresh_quotas(Duration::from_secs(2), [quota(3, true)].iter());
+        namespaces.refresh_quotas("ns", Duration::from_secs(2), [quota(3, true)].iter());
         namespaces.note_dues(&"ns".into());
         assert_eq!(namespaces.others_at(), Some(Duration::from_secs(3)));
         let due = |at| namespaces.due(Duration::from_secs(at), Timestamp::MIN).count();
         assert_eq!([due(2), due(3)], [0, 1]);
-        let state = namespaces.get_mut("ns").unwrap();
-        state.refresh_quotas(Duration::from_secs(2), [quota(3, false)].iter());
+        assert_eq!(namespaces.set_pods_are_watched(false), ["ns".into()]);
+        namespaces.refresh_quotas("ns", Duration::from_secs(2), [quota(3, true)].iter());
+        namespaces.note_dues(&"ns".into());
+        assert_eq!(namespaces.others_at(), None, "nothing counts until Pods are watched");
+        assert!(namespaces.set_pods_are_watched(false).is_empty(), "it has not changed");
+        namespaces.set_pods_are_watched(true);
+        namespaces.refresh_quotas("ns", Duration::from_secs(4), [quota(3, true)].iter());
+        for are_watched in [false, true] {
+            namespaces.set_pods_are_watched(are_watched);
+        }
+        // Both were taken in together.
+        namespaces.refresh_quotas("ns", Duration::from_secs(5), [quota(3, true)].iter());
+        namespaces.note_dues(&"ns".into());
+        assert_eq!(namespaces.others_at(), Some(Duration::from_secs(6)));
+        namespaces.refresh_quotas("ns", Duration::from_secs(2), [quota(3, false)].iter());
         namespaces.note_dues(&"ns".into());
         assert_eq!(namespaces.others_at(), None, "a quota that is not counted yet has no others");
     }

@@ -28,6 +28,9 @@ pub enum QueueEvent {
     PodsSelected(Selection),
     /// A change of a Pod with the label of a queue.
     Pod(Change<PodUse>),
+    /// Whether the watch of these Pods is open. Until it is, for example during a LIST, a Pod that has gone
+    /// seems to be there.
+    PodsAreWatched(bool),
     /// A LIST of the ConfigMaps with the label of a queue begins, which shows this share.
     AttemptsSelected(Selection),
     /// A change of the ConfigMap of an attempt with the label of a queue.

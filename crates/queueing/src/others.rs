@@ -6,8 +6,8 @@
 //! gone.
 //!
 //! Guarantees: a larger difference leaves less room at once, a smaller one leaves more only after it has
-//! stood for [`STANDS`]. It is past doubt that it is others' only where it is more than released units hold,
-//! and has been for [`LASTS`]. It reads no clock.
+//! stood for [`STANDS`] while Pods were watched. It is past doubt that it is others' only where it is more
+//! than released units hold, and has been for [`LASTS`]. It reads no clock.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,6 +25,16 @@ pub const LASTS: Duration = Duration::from_secs(5);
 /// The usage by others of each limit of each quota of a namespace.
 #[derive(Debug, Default)]
 pub struct Others(BTreeMap<Arc<str>, BTreeMap<String, Level>>);
+
+/// When the usage of a quota is seen.
+#[derive(Clone, Copy, Debug)]
+pub struct Sight {
+    /// On the monotonic clock.
+    pub at: Duration,
+    /// Whether Pods are watched. Otherwise one that has gone seems to be there, and no smaller use by others
+    /// begins to stand.
+    pub pods_are_watched: bool,
+}
 
 /// The usage by others of one limit.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +58,7 @@ impl Others {
     /// `held` is the usage of released units by resource. It contains their Pods, shown or not.
     pub fn settle(
         &mut self,
-        now: Duration,
+        sight: Sight,
         name: &Arc<str>,
         quota: &QuotaFacts,
         own: &ResourceRequests,
@@ -62,13 +72,23 @@ impl Others {
             let (own, held) = (own.get(resource_of(key)), held(resource_of(key)));
             let beyond = |ours| all.minus(ours).max(Amount::ZERO);
             let (seen, unexplained) = (beyond(own), beyond(own.max(held)));
-            let level = levels.entry(key.clone()).or_insert_with(|| Level::new(seen, unexplained));
-            level.see(now, seen, unexplained);
+            let level = levels.entry(key.clone()).or_insert_with(|| {
+                let most = if sight.pods_are_watched { seen } else { all };
+                Level::new(most, unexplained)
+            });
+            level.see(sight, seen, unexplained);
             used.insert(key.clone(), level.most.counts.plus(own));
             unattributed.insert(key.clone(), level.most.counts.minus(level.least.counts));
         }
         self.0.insert(Arc::clone(name), levels);
         QuotaFacts { hard: quota.hard.clone(), used, unattributed }
+    }
+
+    /// Pods are not watched for a while: what stands begins to stand again after that.
+    pub fn interrupt(&mut self) {
+        for level in self.0.values_mut().flat_map(BTreeMap::values_mut) {
+            (level.most.closer, level.least.closer) = (None, None);
+        }
     }
 
     /// The quota is gone.
@@ -90,11 +110,11 @@ impl Level {
         Level { most: bound(seen), least: bound(unexplained) }
     }
 
-    fn see(&mut self, now: Duration, seen: Amount, unexplained: Amount) {
-        self.most.see(now, seen, STANDS, Amount::max);
+    fn see(&mut self, sight: Sight, seen: Amount, unexplained: Amount) {
+        self.most.see(sight, seen, STANDS, Amount::max);
         // More usage than was past doubt says nothing if released units explain it.
         let least = self.least.counts.max(unexplained).min(self.most.counts);
-        self.least.see(now, least, LASTS, Amount::min);
+        self.least.see(sight, least, LASTS, Amount::min);
     }
 
     fn due(&self) -> Option<Duration> {
@@ -105,16 +125,16 @@ impl Level {
 
 impl Bound {
     /// Takes in the usage that is seen. `farther` chooses the value that is farther from the bounded one.
-    fn see(&mut self, now: Duration, seen: Amount, stands: Duration, farther: fn(Amount, Amount) -> Amount) {
+    fn see(&mut self, sight: Sight, seen: Amount, stands: Duration, farther: fn(Amount, Amount) -> Amount) {
         if let Some((since, farthest)) = self.closer
-            && since + stands <= now
+            && since + stands <= sight.at
         {
             // The newest value has not stood yet: the values seen before it count.
             (self.counts, self.closer) = (farthest, None);
         }
         self.closer = match self.closer {
-            _ if farther(seen, self.counts) == seen => None,
-            None => Some((now, seen)),
+            _ if farther(seen, self.counts) == seen || !sight.pods_are_watched => None,
+            None => Some((sight.at, seen)),
             Some((since, farthest)) => Some((since, farther(farthest, seen))),
         };
         self.counts = farther(self.counts, seen);
@@ -138,14 +158,24 @@ mod tests {
     }
 
     fn bounded(seen: &[(u64, i64, i64, i64)]) -> Vec<(i128, i128)> {
+        let seen: Vec<_> = seen.iter().map(|seen| (true, *seen)).collect();
+        bounded_in_sight(&seen)
+    }
+
+    /// As [`bounded`], and whether Pods are watched.
+    fn bounded_in_sight(seen: &[(bool, (u64, i64, i64, i64))]) -> Vec<(i128, i128)> {
         let mut others = Others::default();
         let amounts = |cpu| [("requests.cpu".to_owned(), Amount::units(cpu))].into();
         let mut bounded = Vec::new();
-        for (at, used, own, held) in seen {
+        for (pods_are_watched, (at, used, own, held)) in seen {
+            if !pods_are_watched {
+                others.interrupt();
+            }
+            let sight = Sight { at: Duration::from_millis(*at), pods_are_watched: *pods_are_watched };
             let quota = QuotaFacts { hard: amounts(10), used: amounts(*used), ..Default::default() };
             let own: ResourceRequests = [("cpu", Amount::units(*own))].into_iter().collect();
             let held = |resource: &str| Amount::units(if resource == "cpu" { *held } else { 0 });
-            let settled = others.settle(Duration::from_millis(*at), &"q".into(), &quota, &own, held);
+            let settled = others.settle(sight, &"q".into(), &quota, &own, held);
             let most = settled.used["requests.cpu"].minus(own.get("cpu"));
             let least = most.minus(settled.unattributed["requests.cpu"]);
             let units = |amount: Amount| amount.nanos() / Amount::units(1).nanos();
@@ -186,6 +216,28 @@ mod tests {
             counted(&[(0, 9, 0), (10, 1, 0), (500, 9, 0), (1_010, 1, 0), (2_010, 1, 0)]),
             [9, 9, 9, 9, 1]
         );
+    }
+
+    #[test]
+    fn a_smaller_use_counts_after_pods_were_watched_for_a_second() {
+        let gone = |watched, at| (watched, (at, 4, 3, 3));
+        let seen = [
+            (true, (0, 7, 3, 3)),
+            gone(true, 10),
+            gone(false, 900),
+            gone(false, 5_000),
+            gone(true, 6_000),
+            gone(true, 6_999),
+            gone(true, 7_000),
+        ];
+        let most: Vec<_> = bounded_in_sight(&seen).into_iter().map(|(most, _)| most).collect();
+        assert_eq!(most, [4, 4, 4, 4, 4, 4, 1]);
+    }
+
+    #[test]
+    fn a_quota_first_seen_while_pods_are_not_watched_leaves_least_room() {
+        let seen = [(false, (0, 7, 3, 3)), (true, (10, 7, 3, 3)), (true, (1_010, 7, 3, 3))];
+        assert_eq!(bounded_in_sight(&seen), [(7, 4), (7, 4), (4, 4)]);
     }
 
     #[test]
@@ -235,11 +287,11 @@ mod tests {
             ..Default::default()
         };
         let name: Arc<str> = "q".into();
-        others.settle(Duration::ZERO, &name, &quota(5), &ResourceRequests::default(), |_| Amount::ZERO);
+        let sight = |second| Sight { at: Duration::from_secs(second), pods_are_watched: true };
+        others.settle(sight(0), &name, &quota(5), &ResourceRequests::default(), |_| Amount::ZERO);
         assert_eq!(others.due(), None);
         let mut sees = |second, used| {
-            let now = Duration::from_secs(second);
-            others.settle(now, &name, &quota(used), &ResourceRequests::default(), |_| Amount::ZERO);
+            others.settle(sight(second), &name, &quota(used), &ResourceRequests::default(), |_| Amount::ZERO);
             others.due()
         };
         assert_eq!(sees(3, 4), Some(Duration::from_secs(3) + STANDS));

@@ -101,7 +101,12 @@ pub async fn watch_while_served<T: Kind>(
         return;
     }
     let mut delay = None;
+    let mut was_open = None;
     loop {
+        let is_open = source.is_open() && delay.is_none();
+        if was_open.replace(is_open) != Some(is_open) && !tell::<T>(is_open, &sink).await {
+            return;
+        }
         let seen = tokio::select! {
             biased;
             () = selector.changed() => {
@@ -113,6 +118,7 @@ pub async fn watch_while_served<T: Kind>(
             }
             seen = next(&mut source, &mut delay) => seen,
         };
+        let Some(seen) = seen.transpose() else { continue };
         if let Some((seen, found)) = source.went_back()
             && sink.events.send(Event::StoreWentBack { seen, found }).await.is_err()
         {
@@ -157,14 +163,15 @@ pub async fn watch_while_served<T: Kind>(
     }
 }
 
-/// The next event, after the delay. A call that is cut short begins the delay again.
+/// The next step of the source, after the delay. A call that is cut short begins the delay again.
 async fn next<T: Kind>(
     source: &mut Source<T>,
     delay: &mut Option<Duration>,
-) -> Result<watcher::Event<Watched<T>>, watcher::Error> {
+) -> Result<Option<watcher::Event<Watched<T>>>, watcher::Error> {
     if let Some(wait) = *delay {
         tokio::time::sleep(wait).await;
         *delay = None;
+        return Ok(None);
     }
     source.next().await
 }
@@ -182,6 +189,14 @@ async fn begin<T: Kind>(source: &mut Source<T>, selector: &mut Selector, sink: &
     }
     source.begin(selector, share);
     true
+}
+
+/// Says whether the watch is open, if anything depends on that. Returns whether events are taken.
+async fn tell<T: Kind>(is_open: bool, sink: &Sink) -> bool {
+    match T::watched(is_open) {
+        Some(event) => sink.events.send(event).await.is_ok(),
+        None => true,
+    }
 }
 
 /// A LIST begins. Returns the event that says which slots it shows, if the kind is divided into slots.

@@ -101,9 +101,8 @@ impl QueueController {
     /// Gives the schedule of each changed namespace the usage of its quotas, by our own Pods and by others.
     pub(super) fn refresh_quotas(&mut self, now: Now) {
         for namespace in &self.stale.namespaces {
-            if let Some(namespace_state) = self.namespaces.get_mut(namespace) {
-                namespace_state.refresh_quotas(now.steady, self.objects.quotas.within(namespace));
-            }
+            let quotas = self.objects.quotas.within(namespace);
+            self.namespaces.refresh_quotas(namespace, now.steady, quotas);
         }
     }
 }

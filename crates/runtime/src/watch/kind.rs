@@ -20,6 +20,11 @@ pub trait Kind: Wire {
         None
     }
 
+    /// The event that says whether the watch is open; `None`: nobody asks.
+    fn watched(_is_open: bool) -> Option<Event> {
+        None
+    }
+
     /// Notes whether the change shows a wrong slot label. Only Frameworks have labels that others set.
     fn note(_: &Change<Self>, _: &Mislabelled) {}
 
@@ -81,6 +86,10 @@ impl Kind for AttemptObject {
 impl Kind for PodUse {
     fn selected(share: Selection) -> Option<Event> {
         Some(Event::Queue(QueueEvent::PodsSelected(share)))
+    }
+
+    fn watched(is_open: bool) -> Option<Event> {
+        Some(Event::Queue(QueueEvent::PodsAreWatched(is_open)))
     }
 
     fn event(change: Change<Self>, _: &Sink) -> Option<Event> {

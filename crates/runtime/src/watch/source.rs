@@ -105,10 +105,16 @@ impl<T: Kind> Source<T> {
     /// The slots to list, if the other ones can stay as they are.
     fn part_of(&self, share: Option<Selection>) -> Option<Slots> {
         let (before, now) = (self.share?.slots, share?);
-        // A selector that is not of slots shows objects without a label too.
-        let are_of_slots = [before, now.slots].iter().all(|slots| *slots != Slots::ALL);
-        let is_known = are_of_slots && self.version.is_some();
-        is_known.then(|| now.slots.without(before).or(now.list.and(now.slots)))
+        let shows_alike = match self.division {
+            // The selector of all slots shows objects without a label too.
+            Division::ByFramework => [before, now.slots].iter().all(|slots| *slots != Slots::ALL),
+            // Each selector shows them.
+            Division::ByNamespace => true,
+        };
+        let part = now.slots.without(before).or(now.list.and(now.slots));
+        // A LIST of every slot is one of everything, and shows the objects without a label too.
+        let is_known = shows_alike && part != Slots::ALL && self.version.is_some();
+        is_known.then_some(part)
     }
 
     /// The share whose LIST has begun. One that also shows objects which name no slot lists every slot.
@@ -134,16 +140,14 @@ impl<T: Kind> Source<T> {
         self.went_back.take()
     }
 
-    /// The next event; the caller waits after an error. The future may be dropped at every time.
-    pub async fn next(&mut self) -> Result<Event<Watched<T>>, Error> {
-        loop {
-            if let Some(seen) = self.advance().await.transpose() {
-                return seen;
-            }
-        }
+    /// Whether the watch is open, so that changes are shown.
+    pub fn is_open(&self) -> bool {
+        matches!(self.step, Step::Watch(_))
     }
 
-    async fn advance(&mut self) -> Result<Option<Event<Watched<T>>>, Error> {
+    /// Takes a step. Returns its event, if it has one; the caller waits after an error. The future may be
+    /// dropped at every time.
+    pub async fn next(&mut self) -> Result<Option<Event<Watched<T>>>, Error> {
         match &mut self.step {
             Step::Begin => {
                 self.step = match self.part {

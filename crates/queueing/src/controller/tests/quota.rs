@@ -67,6 +67,33 @@ fn watches_that_lag_behind_each_other_make_no_room() {
     assert_eq!(world.settle(), ["framework-b Dequeued Admitted"]);
 }
 
+#[test]
+fn a_pod_that_goes_while_pods_are_not_watched_makes_no_room() {
+    let mut world = World::new(1, 10);
+    world.server.version = 1;
+    uses(&mut world, 1);
+    world.submit("a", 6);
+    world.settle();
+    world.show_attempt("a");
+    world.controller.step(QueueEvent::Pod(Change::Applied(pod_of("a", 6))));
+    uses(&mut world, 7);
+    world.submit("b", 4);
+    world.settle();
+    world.controller.step(QueueEvent::PodsAreWatched(false));
+    uses(&mut world, 1);
+    let passed = |world: &mut World| {
+        world.settle();
+        world.pass(10);
+        world.settle()
+    };
+    assert_eq!(passed(&mut world), [""; 0], "the Pod of a, which may come again, seems to be there");
+    world.controller.step(QueueEvent::PodsAreWatched(true));
+    world.controller.step(QueueEvent::Pod(Change::Deleted(PodUse { resource_version: 9, ..pod_of("a", 6) })));
+    assert_eq!(passed(&mut world), [""; 0], "others use 1");
+    uses(&mut world, 0);
+    assert_eq!(passed(&mut world), ["framework-b Dequeued Admitted"]);
+}
+
 /// The quota counts a Pod before it is there. A unit that does not fit for that reason is not blocked by
 /// others.
 #[test]

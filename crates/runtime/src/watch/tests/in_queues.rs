@@ -25,6 +25,8 @@ async fn shown(events: &mut mpsc::Receiver<Event>) -> Vec<String> {
                 let slots: Vec<String> = share.list.iter().map(|slot| slot.to_string()).collect();
                 format!("of {}", slots.join(","))
             }
+            Event::Queue(QueueEvent::PodsAreWatched(true)) => "open".to_owned(),
+            Event::Queue(QueueEvent::PodsAreWatched(false)) => "closed".to_owned(),
             Event::Queue(QueueEvent::Pod(Change::Restarted)) => "restarted".to_owned(),
             Event::Queue(QueueEvent::Pod(Change::Synced)) => "synced".to_owned(),
             Event::Queue(QueueEvent::Pod(Change::Listed(pod) | Change::Applied(pod))) => {
@@ -49,7 +51,8 @@ async fn pods_that_name_no_slot_are_listed_once_and_those_of_a_grant_alone() {
     let selector = Selector::of::<PodUse>().within(within);
     let (client, rng) = (script.client(), fastrand::Rng::with_seed(1));
     let watching = tokio::spawn(watch::<PodUse>(client, selector, sink, Turn::default(), rng));
-    assert_eq!(shown(&mut receiver).await, ["all", "restarted", "a", "synced", "b"]);
+    let expected = ["closed", "all", "restarted", "a", "synced", "open", "b", "closed"];
+    assert_eq!(shown(&mut receiver).await, expected);
     script.replies.lock().unwrap().extend([
         list("20", "", &[pod_of(Some(7), "a", "18")]),
         events(&[
@@ -63,7 +66,7 @@ async fn pods_that_name_no_slot_are_listed_once_and_those_of_a_grant_alone() {
         ]),
     ]);
     changes.send(Selection::whole(1, of(&[7]))).unwrap();
-    let expected = ["of 7", "restarted", "a", "synced", "b is gone", "c", "c"];
+    let expected = ["of 7", "restarted", "a", "synced", "open", "b is gone", "c", "c", "closed"];
     assert_eq!(shown(&mut receiver).await, expected);
     changes.send(Selection::whole(1, Slots::NONE)).unwrap();
     assert_eq!(shown(&mut receiver).await, ["of ", "restarted", "synced"]);
@@ -88,4 +91,70 @@ async fn pods_that_name_no_slot_are_listed_once_and_those_of_a_grant_alone() {
         ("notin", 256, true),
     ];
     assert_eq!(selectors, expected, "{asked:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn between_a_part_and_all_slots_only_the_difference_is_listed() {
+    let script = Script::new(vec![list("10", "", &[pod_of(Some(7), "a", "3")]), events(&[])]);
+    let (sender, mut receiver) = mpsc::channel(64);
+    let sink = Sink::new(sender, Metrics::new(), Arc::default());
+    let (changes, within) = tokio::sync::watch::channel(Selection::whole(1, of(&[7])));
+    let selector = Selector::of::<PodUse>().within(within);
+    let (client, rng) = (script.client(), fastrand::Rng::with_seed(1));
+    let watching = tokio::spawn(watch::<PodUse>(client, selector, sink, Turn::default(), rng));
+    let expected = ["closed", "all", "restarted", "a", "synced", "open", "closed"];
+    assert_eq!(shown(&mut receiver).await, expected);
+    let others = Slots::ALL.without(of(&[7]));
+    script.replies.lock().unwrap().extend([list("20", "", &[pod_of(Some(9), "b", "4")]), events(&[])]);
+    changes.send(Selection { grant: 2, slots: Slots::ALL, list: others }).unwrap();
+    let seen = shown(&mut receiver).await;
+    assert_eq!(seen[1..], ["restarted", "b", "synced", "open", "closed"]);
+    assert_eq!(seen[0].split(',').count(), 255, "{seen:?}");
+    changes.send(Selection { grant: 2, slots: of(&[7]), list: Slots::NONE }).unwrap();
+    assert_eq!(shown(&mut receiver).await, ["of ", "restarted", "synced"]);
+    watching.abort();
+    let asked = script.asked();
+    let lists = asked.iter().filter(|uri| !uri.contains("watch=true"));
+    let selectors: Vec<_> = lists.map(|uri| uri.contains("namespace-slot+notin")).collect();
+    assert_eq!(selectors, [true, false], "all, and then the other slots: {asked:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_fails_shows_no_changes_until_it_is_open_again() {
+    let failed = (200, "this is no event".to_owned());
+    let script = Script::new(vec![
+        list("10", "", &[]),
+        failed,
+        (503, String::new()),
+        events(&[("ADDED", pod_of(None, "a", "11"))]),
+    ]);
+    let (sender, mut receiver) = mpsc::channel(64);
+    let sink = Sink::new(sender, Metrics::new(), Arc::default());
+    let (client, rng) = (script.client(), fastrand::Rng::with_seed(1));
+    let selector = Selector::of::<PodUse>();
+    let watching = tokio::spawn(watch::<PodUse>(client, selector, sink, Turn::default(), rng));
+    let expected = ["closed", "restarted", "synced", "open"];
+    // After the bad line the stream might have gone on.
+    let expected = expected.into_iter().chain(["closed", "open", "closed", "open", "a", "closed"]);
+    assert_eq!(shown(&mut receiver).await, expected.collect::<Vec<_>>());
+    watching.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_grant_of_all_slots_lists_what_names_no_slot_too() {
+    let script = Script::new(vec![list("10", "", &[pod_of(None, "a", "3")])]);
+    let (sender, mut receiver) = mpsc::channel(64);
+    let sink = Sink::new(sender, Metrics::new(), Arc::default());
+    let (changes, within) = tokio::sync::watch::channel(Selection::whole(0, Slots::NONE));
+    let selector = Selector::of::<PodUse>().within(within);
+    let (client, rng) = (script.client(), fastrand::Rng::with_seed(1));
+    let watching = tokio::spawn(watch::<PodUse>(client, selector, sink, Turn::default(), rng));
+    assert_eq!(shown(&mut receiver).await, ["closed", "all", "restarted", "a", "synced"]);
+    script.replies.lock().unwrap().push_back(list("20", "", &[pod_of(None, "a", "3")]));
+    changes.send(Selection::whole(1, Slots::ALL)).unwrap();
+    assert_eq!(shown(&mut receiver).await, ["all", "restarted", "a", "synced"]);
+    watching.abort();
+    let asked = script.asked();
+    let lists: Vec<_> = asked.iter().filter(|uri| !uri.contains("watch=true")).collect();
+    assert!(lists.len() == 2 && !lists[1].contains("namespace-slot"), "{asked:?}");
 }

@@ -12,7 +12,7 @@ const TIME: &str = "2026-01-01T00:00:00Z";
 
 /// The kind of an event of a watch.
 #[derive(Clone, Copy, PartialEq)]
-enum What {
+enum EventKind {
     Created,
     Changed,
     Gone,
@@ -20,7 +20,7 @@ enum What {
 
 /// A Framework of two Tasks that is scaled down to one and up again, and then fails.
 #[derive(Clone)]
-struct Story(Vec<(u64, What, Value)>);
+struct Story(Vec<(u64, EventKind, Value)>);
 
 /// A Task, with the code by which it has ended unless that is 0.
 fn task(index: i32, uid: &str, state: &str, removed: bool, code: i32) -> Value {
@@ -87,28 +87,28 @@ impl Story {
         let failed = |index, uid| task(index, uid, "Completed", false, 1);
         let removed = |state| task(1, "t1", state, true, -230);
         let mut story = Story(vec![
-            (8, What::Created, pod("t0")),
-            (9, What::Created, pod("t1")),
-            (10, What::Created, framework(2, &[runs(0, "t0"), runs(1, "t1")])),
-            (11, What::Changed, framework(1, &[runs(0, "t0"), runs(1, "t1")])),
-            (12, What::Changed, framework(1, &[runs(0, "t0"), removed("AttemptDeletionPending")])),
-            (13, What::Gone, pod("t1")),
-            (14, What::Changed, framework(1, &[runs(0, "t0"), removed("Completed")])),
-            (15, What::Changed, framework(1, &[runs(0, "t0")])),
-            (16, What::Changed, framework(2, &[runs(0, "t0")])),
+            (8, EventKind::Created, pod("t0")),
+            (9, EventKind::Created, pod("t1")),
+            (10, EventKind::Created, framework(2, &[runs(0, "t0"), runs(1, "t1")])),
+            (11, EventKind::Changed, framework(1, &[runs(0, "t0"), runs(1, "t1")])),
+            (12, EventKind::Changed, framework(1, &[runs(0, "t0"), removed("AttemptDeletionPending")])),
+            (13, EventKind::Gone, pod("t1")),
+            (14, EventKind::Changed, framework(1, &[runs(0, "t0"), removed("Completed")])),
+            (15, EventKind::Changed, framework(1, &[runs(0, "t0")])),
+            (16, EventKind::Changed, framework(2, &[runs(0, "t0")])),
         ]);
         let pending = task(1, "t2", "AttemptCreationPending", false, 0);
-        story.then(What::Changed, framework(2, &[runs(0, "t0"), pending]));
-        story.then(What::Created, pod("t2"));
-        story.then(What::Changed, framework(2, &[runs(0, "t0"), runs(1, "t2")]));
-        story.then(What::Changed, ended(framework(2, &[failed(0, "t0"), failed(1, "t2")])));
+        story.then(EventKind::Changed, framework(2, &[runs(0, "t0"), pending]));
+        story.then(EventKind::Created, pod("t2"));
+        story.then(EventKind::Changed, framework(2, &[runs(0, "t0"), runs(1, "t2")]));
+        story.then(EventKind::Changed, ended(framework(2, &[failed(0, "t0"), failed(1, "t2")])));
         story
     }
 
     /// Adds the next change.
-    fn then(&mut self, what: What, object: Value) {
+    fn then(&mut self, kind: EventKind, object: Value) {
         let version = self.0.last().map_or(0, |(version, ..)| version + 1);
-        self.0.push((version, what, object));
+        self.0.push((version, kind, object));
     }
 
     /// The Pod that goes at 13 goes at 11, before its Task is stored as removed.
@@ -122,7 +122,7 @@ impl Story {
     fn broken_by(mut self, until: u64, next: &[Value]) -> Vec<String> {
         self.0.retain(|(version, ..)| *version <= until);
         for object in next {
-            self.then(What::Changed, object.clone());
+            self.then(EventKind::Changed, object.clone());
         }
         self.broken()
     }
@@ -133,10 +133,10 @@ impl Story {
 
     /// The history as a watch shows it. No request is known.
     fn history(self) -> History {
-        let events = self.0.into_iter().map(|(version, what, mut object)| {
+        let events = self.0.into_iter().map(|(version, kind, mut object)| {
             object["metadata"]["resourceVersion"] = json!(version.to_string());
             let plural = if object["kind"] == "Pod" { "pods" } else { "frameworks" };
-            Event { plural, object, gone: what == What::Gone }
+            Event { plural, object, gone: kind == EventKind::Gone }
         });
         recorded::history(events.collect(), &[])
     }
@@ -182,7 +182,7 @@ fn a_removed_task_that_is_used_again_is_found() {
     assert_found(&found, "removed at 12, is used again");
     let mut story = Story::good();
     story.0.retain(|(version, ..)| *version <= 15);
-    story.then(What::Created, pod("t1"));
+    story.then(EventKind::Created, pod("t1"));
     assert_found(
         &story.broken(),
         "at resourceVersion 16, pods//f-a-t1: it is created for a Task removed at 12",

@@ -144,6 +144,9 @@ pub(crate) struct Chaos {
     /// The seed of the order of the injections and of the Frameworks.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// The only kind of injection, such as KillLeader: ten of it in each round, instead of one of each kind.
+    #[arg(long)]
+    only: Option<String>,
 }
 
 /// The kind of a wave.
@@ -207,17 +210,14 @@ pub(crate) fn chaos(chaos: &Chaos) -> Result<()> {
 impl Chaos {
     /// The run, which writes its last line to this file, too.
     fn run(&self, summary: &Path) -> Run {
-        Run {
-            programs: &["chaos"],
-            tests: &["replicas::"],
-            environment: vec![
-                ("FRAMEWORK_CHAOS_MINUTES", self.minutes.to_string()),
-                ("FRAMEWORK_CHAOS_FRAMEWORKS", self.frameworks.to_string()),
-                ("FRAMEWORK_CHAOS_SEED", self.seed.to_string()),
-                ("FRAMEWORK_CHAOS_SUMMARY", summary.display().to_string()),
-            ],
-            optimised: true,
-        }
+        let mut environment = vec![
+            ("FRAMEWORK_CHAOS_MINUTES", self.minutes.to_string()),
+            ("FRAMEWORK_CHAOS_FRAMEWORKS", self.frameworks.to_string()),
+            ("FRAMEWORK_CHAOS_SEED", self.seed.to_string()),
+            ("FRAMEWORK_CHAOS_SUMMARY", summary.display().to_string()),
+        ];
+        environment.extend(self.only.clone().map(|only| ("FRAMEWORK_CHAOS_ONLY", only)));
+        Run { programs: &["chaos"], tests: &["replicas::"], environment, optimised: true }
     }
 }
 
@@ -372,7 +372,7 @@ mod tests {
 
     #[test]
     fn every_named_test_is_there_and_reads_its_variables() {
-        let chaos = Chaos { minutes: 1, frameworks: 1, seed: 1 }.run(Path::new("summary"));
+        let chaos = Chaos { minutes: 1, frameworks: 1, seed: 1, only: None }.run(Path::new("summary"));
         let lines = [
             "sim",
             "storm",

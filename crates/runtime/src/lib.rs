@@ -12,6 +12,7 @@
 
 pub mod access_review;
 pub mod admin;
+mod alarm;
 pub mod client;
 pub mod clock;
 pub mod compression;

@@ -15,7 +15,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 
 use framework_engine::engine::Engine;
@@ -25,6 +25,7 @@ use framework_membership::Notice;
 use framework_message::{Key, Now, Ownership, Slots, Ticket};
 use framework_queueing::Consumer;
 
+use crate::alarm::Alarm;
 use crate::clock::Clock;
 use crate::compression::Compressor;
 use crate::event::Event;
@@ -88,6 +89,7 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
     controller.traces = traces;
     let mut batch = Vec::with_capacity(BATCH);
     let mut deadline: Option<Instant> = None;
+    let [mut ends, mut measures, mut wakes] = [(); 3].map(|()| Alarm::new());
     while !controller.is_over() {
         let wake = controller.wake();
         tokio::select! {
@@ -101,7 +103,7 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
             Some(ended) = controller.requests.next() => controller.replied(ended)?,
             Some(ended) = tasks.join_next() => return Err(part_ended(ended)),
             Some(ended) = writers.join_next() => return Err(part_ended(ended)),
-            () = until(deadline) => {
+            () = ends.at(deadline) => {
                 warn!(unsettled = controller.requests.len(), "stopped with requests unsettled");
                 break;
             }
@@ -110,11 +112,11 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
                 controller.queueing.answer(query);
                 continue;
             }
-            () = until(controller.measure_at) => {
+            () = measures.at(controller.measure_at) => {
                 controller.measure();
                 continue;
             }
-            () = until(wake) => {}
+            () = wakes.at(wake) => {}
         }
         // All events and replies that are there go into the same turn.
         while let Some(ended) = controller.requests.try_next() {
@@ -146,13 +148,6 @@ fn part_ended(ended: Result<&'static str, JoinError>) -> Error {
 async fn notified(shares: &mut Option<ReplicaShare>) -> Option<Notice> {
     match shares {
         Some(shares) => shares.notified().await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn until(instant: Option<Instant>) {
-    match instant {
-        Some(instant) => sleep_until(instant).await,
         None => std::future::pending().await,
     }
 }

@@ -74,6 +74,41 @@ struct Unlabelled {
     since: Instant,
 }
 
+/// The Frameworks that the first list showed without the label.
+#[derive(Default)]
+struct FirstList {
+    /// When it was complete; `None`: it is not.
+    at: Option<Instant>,
+    /// Those that may still be without the label. Each is looked at until it has the label or was waited for
+    /// long enough, and never again: ten thousand that come later cost no walk each.
+    left: BTreeSet<Key>,
+}
+
+impl FirstList {
+    /// A list is complete, and these have no label.
+    fn listed(&mut self, unlabelled: &BTreeMap<Key, Unlabelled>) {
+        if self.at.is_none() {
+            self.at = Some(Instant::now());
+            self.left = unlabelled.keys().cloned().collect();
+        }
+    }
+
+    /// Whether one of them is awaited. `since` says since when a Framework is known to be without the label.
+    fn has_any(
+        &mut self,
+        since: impl Fn(&Key) -> Option<Instant>,
+        awaited: impl Fn(Instant) -> bool,
+    ) -> bool {
+        while let Some(key) = self.left.first() {
+            if since(key).is_some_and(&awaited) {
+                return true;
+            }
+            self.left.pop_first();
+        }
+        false
+    }
+}
+
 impl From<Wrong> for Unlabelled {
     fn from(wrong: Wrong) -> Self {
         Unlabelled {
@@ -128,14 +163,15 @@ async fn label(labels: &mut Labeller) {
     turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
     labels.in_flight.clear();
     let mut in_flight = FuturesUnordered::new();
-    let (mut listed_at, mut rests, mut resumes) = (None, false, Instant::now());
+    let (mut first, mut rests, mut resumes) = (FirstList::default(), false, Instant::now());
     let mut sent_at: Option<Instant> = None;
     while *labels.accompanied.borrow() {
         tokio::select! {
             biased;
             changed = labels.accompanied.changed() => if changed.is_err() { return },
             event = async { sleep_until(resumes).await; shown.next().await } => match event {
-                Some(Ok(watcher::Event::Init)) => before = std::mem::take(&mut unlabelled),
+                // A list that failed between two pages begins again.
+                Some(Ok(watcher::Event::Init)) => before.append(&mut unlabelled),
                 Some(Ok(watcher::Event::InitApply(shown) | watcher::Event::Apply(shown))) => {
                     if labels.take_in(shown, &mut unlabelled, &before) && std::mem::take(&mut rests) {
                         turns.reset();
@@ -145,7 +181,7 @@ async fn label(labels: &mut Labeller) {
                     _ = found(object).and_then(|(key, _)| unlabelled.remove(&key));
                 }
                 Some(Ok(watcher::Event::InitDone)) => {
-                    listed_at.get_or_insert_with(Instant::now);
+                    first.listed(&unlabelled);
                     before.clear();
                 }
                 Some(Err(error)) => {
@@ -177,11 +213,11 @@ async fn label(labels: &mut Labeller) {
         if !labels.has_any(&unlabelled) {
             labels.last_names.clear();
         }
-        let is_complete = listed_at.is_some_and(|at| !labels.is_awaited(&unlabelled, at));
+        let is_complete = labels.is_complete(&mut first, [&unlabelled, &before]);
         // Each report makes the member take a step, which looks at every slot.
         let is_news = |complete: &mut bool| std::mem::replace(complete, is_complete) != is_complete;
         if labels.complete.send_if_modified(is_news) && is_complete {
-            let mut left = unlabelled.iter().filter(|(_, one)| Some(one.since) <= listed_at);
+            let mut left = unlabelled.iter().filter(|(_, one)| Some(one.since) <= first.at);
             if let Some((framework, _)) = left.next() {
                 let count = left.count() + 1;
                 warn!(count, %framework, "slots may move before all Frameworks have the label of their slot");
@@ -264,14 +300,17 @@ impl Labeller {
             .min_by(|(one, _), (other, _)| one.cmp(other))
     }
 
-    /// Whether slots stay where they are until a Framework of the first list has its label. Later ones wait a
-    /// moment for the next owner of their slot, which labels them as well: where Frameworks come all the
-    /// time, there is always one without a label.
-    fn is_awaited(&self, unlabelled: &BTreeMap<Key, Unlabelled>, listed_at: Instant) -> bool {
-        let queued = Duration::from_secs_f64(unlabelled.len() as f64 / self.per_second.max(1.0));
+    /// Whether slots may move: no Framework of the first list is awaited. Later ones wait a moment for the
+    /// next owner of their slot, which labels them as well: where Frameworks come all the time, there is
+    /// always one without a label. `shown` are those that the watch shows, and during a list those of before.
+    fn is_complete(&self, first: &mut FirstList, shown: [&BTreeMap<Key, Unlabelled>; 2]) -> bool {
+        let Some(listed_at) = first.at else { return false };
+        let count = shown.iter().map(|shown| shown.len()).sum::<usize>();
+        let queued = Duration::from_secs_f64(count as f64 / self.per_second.max(1.0));
         let awaited = |since: Instant| since <= listed_at && since.elapsed() <= PATIENCE + queued;
-        unlabelled.values().any(|one| awaited(one.since))
-            || self.mislabelled.first(Unbounded, |_, wrong| awaited(wrong.since)).is_some()
+        let since = |key: &Key| shown.iter().find_map(|shown| shown.get(key)).map(|one| one.since);
+        !first.has_any(since, awaited)
+            && self.mislabelled.first(Unbounded, |_, wrong| awaited(wrong.since)).is_none()
     }
 
     /// The time between two labels: that of all replicas together, over the part of the slots that this one
@@ -379,6 +418,32 @@ mod tests {
             in_flight: BTreeSet::new(),
             refused: BTreeMap::new(),
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slots_wait_a_minute_for_the_frameworks_of_the_first_list() {
+        let labels = labels(false);
+        let entry = |name: &str| {
+            let one = Unlabelled { uid: name.into(), resource_version: "1".into(), since: Instant::now() };
+            (Key::new("ns", name), one)
+        };
+        let none = BTreeMap::new();
+        let mut shown = BTreeMap::from([entry("a")]);
+        let mut first = FirstList::default();
+        assert!(!labels.is_complete(&mut first, [&none, &none]), "nothing was listed");
+        first.listed(&shown);
+        assert!(!labels.is_complete(&mut first, [&shown, &none]));
+        assert!(!labels.is_complete(&mut first, [&none, &shown]), "it is listed again");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        shown.extend([entry("b")]);
+        first.listed(&shown);
+        let (key, one) = shown.pop_first().expect("a");
+        assert!(labels.is_complete(&mut first, [&shown, &none]), "b came later");
+        let mut late = FirstList { at: first.at, left: [key.clone()].into() };
+        shown.insert(key, one);
+        assert!(!labels.is_complete(&mut late, [&shown, &none]));
+        tokio::time::advance(PATIENCE).await;
+        assert!(labels.is_complete(&mut late, [&shown, &none]), "it was waited for long enough");
     }
 
     #[tokio::test]

@@ -84,10 +84,11 @@ impl Others {
         QuotaFacts { hard: quota.hard.clone(), used, unattributed }
     }
 
-    /// Pods are not watched for a while: what stands begins to stand again after that.
+    /// Pods are not watched for a while: a smaller use begins to stand again after that. What released units
+    /// hold contains their Pods, shown or not, so what is past doubt does not depend on the watch.
     pub fn interrupt(&mut self) {
         for level in self.0.values_mut().flat_map(BTreeMap::values_mut) {
-            (level.most.closer, level.least.closer) = (None, None);
+            level.most.closer = None;
         }
     }
 
@@ -114,7 +115,7 @@ impl Level {
         self.most.see(sight, seen, STANDS, Amount::max);
         // More usage than was past doubt says nothing if released units explain it.
         let least = self.least.counts.max(unexplained).min(self.most.counts);
-        self.least.see(sight, least, LASTS, Amount::min);
+        self.least.see(Sight { pods_are_watched: true, ..sight }, least, LASTS, Amount::min);
     }
 
     fn due(&self) -> Option<Duration> {
@@ -152,18 +153,21 @@ mod tests {
         bounded(&seen).into_iter().map(|(most, _)| most).collect()
     }
 
-    /// The least that they use: milliseconds, used by all, used by our own, held.
-    fn past_doubt(seen: &[(u64, i64, i64, i64)]) -> Vec<i128> {
+    /// Milliseconds, used by all, used by our own, held.
+    type Seen = (u64, i64, i64, i64);
+
+    /// The least that they use.
+    fn past_doubt(seen: &[Seen]) -> Vec<i128> {
         bounded(seen).into_iter().map(|(_, least)| least).collect()
     }
 
-    fn bounded(seen: &[(u64, i64, i64, i64)]) -> Vec<(i128, i128)> {
+    fn bounded(seen: &[Seen]) -> Vec<(i128, i128)> {
         let seen: Vec<_> = seen.iter().map(|seen| (true, *seen)).collect();
         bounded_in_sight(&seen)
     }
 
     /// As [`bounded`], and whether Pods are watched.
-    fn bounded_in_sight(seen: &[(bool, (u64, i64, i64, i64))]) -> Vec<(i128, i128)> {
+    fn bounded_in_sight(seen: &[(bool, Seen)]) -> Vec<(i128, i128)> {
         let mut others = Others::default();
         let amounts = |cpu| [("requests.cpu".to_owned(), Amount::units(cpu))].into();
         let mut bounded = Vec::new();
@@ -232,6 +236,20 @@ mod tests {
         ];
         let most: Vec<_> = bounded_in_sight(&seen).into_iter().map(|(most, _)| most).collect();
         assert_eq!(most, [4, 4, 4, 4, 4, 4, 1]);
+    }
+
+    #[test]
+    fn use_that_nothing_explains_is_past_doubt_though_the_watch_closes() {
+        let beyond = |watched, at| (watched, (at, 9, 0, 5));
+        let seen = [
+            (true, (0, 5, 0, 5)),
+            beyond(true, 1),
+            beyond(false, 3_000),
+            beyond(true, 3_100),
+            beyond(true, 5_001),
+        ];
+        let least: Vec<_> = bounded_in_sight(&seen).into_iter().map(|(_, least)| least).collect();
+        assert_eq!(least, [0, 0, 0, 0, 4]);
     }
 
     #[test]

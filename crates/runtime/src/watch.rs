@@ -104,7 +104,8 @@ pub async fn watch_while_served<T: Kind>(
     let mut was_open = None;
     loop {
         let is_open = source.is_open() && delay.is_none();
-        if was_open.replace(is_open) != Some(is_open) && !tell::<T>(is_open, &sink).await {
+        let news = if was_open.replace(is_open) == Some(is_open) { None } else { T::watched(is_open) };
+        if !send(news, &sink).await {
             return;
         }
         let seen = tokio::select! {
@@ -119,9 +120,8 @@ pub async fn watch_while_served<T: Kind>(
             seen = next(&mut source, &mut delay) => seen,
         };
         let Some(seen) = seen.transpose() else { continue };
-        if let Some((seen, found)) = source.went_back()
-            && sink.events.send(Event::StoreWentBack { seen, found }).await.is_err()
-        {
+        let went_back = source.went_back().map(|(seen, found)| Event::StoreWentBack { seen, found });
+        if !send(went_back, &sink).await {
             return;
         }
         let synced = matches!(seen, Ok(watcher::Event::InitDone));
@@ -131,13 +131,8 @@ pub async fn watch_while_served<T: Kind>(
                     backoff.reset();
                 }
                 left_out(resource.plural, &event, &sink.metrics);
-                let selected = match event {
-                    watcher::Event::Init => begins(&source, &sink),
-                    _ => None,
-                };
-                if let Some(selected) = selected
-                    && sink.events.send(selected).await.is_err()
-                {
+                let is_first = matches!(event, watcher::Event::Init);
+                if is_first && !send(begins(&source, &sink), &sink).await {
                     return;
                 }
                 to_event::<T>(event, &sink)
@@ -191,9 +186,9 @@ async fn begin<T: Kind>(source: &mut Source<T>, selector: &mut Selector, sink: &
     true
 }
 
-/// Says whether the watch is open, if anything depends on that. Returns whether events are taken.
-async fn tell<T: Kind>(is_open: bool, sink: &Sink) -> bool {
-    match T::watched(is_open) {
+/// Sends an event, if there is one. Returns whether events are taken.
+async fn send(event: Option<Event>, sink: &Sink) -> bool {
+    match event {
         Some(event) => sink.events.send(event).await.is_ok(),
         None => true,
     }

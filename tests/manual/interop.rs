@@ -1,7 +1,6 @@
 //! The manual's section Interop: its requests as written, by curl and by kubectl, and their answers; and
 //! docs/manual/interop.md, command by command.
 
-use std::process::{Command, Output};
 use std::time::Instant;
 
 use framework_api::Framework;
@@ -11,32 +10,13 @@ use crate::cluster::{
     self, apply, block_on, code, completed, kubectl, manifest, namespace, running, with_controller,
 };
 
+mod curl;
+mod patches;
+
+use curl::{Curl, GROUP, Shell};
+use patches::{add_role, delete_role, start, stop, task_number, task_number_and_policy};
+
 const PAGE: &str = include_str!("../../docs/manual/interop.md");
-const GROUP: &str = "/apis/frameworkcontroller.microsoft.com/v1";
-
-/// A way to run a shell script as a user of the test cluster would.
-struct Shell(tempfile::TempDir);
-
-impl Shell {
-    fn new() -> Shell {
-        // The first thing that is asked of a bare machine.
-        if Command::new("curl").arg("--version").output().is_err() {
-            panic!("there is no curl: install it with `apt-get install curl`");
-        }
-        Shell(tempfile::tempdir().expect("a directory"))
-    }
-
-    fn run(&self, script: &str) -> Output {
-        let cluster = with_controller();
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let programs = std::iter::once(cluster.programs().to_owned()).chain(std::env::split_paths(&path));
-        let mut shell = Command::new("sh");
-        shell.args(["-euc", script]).current_dir(self.0.path());
-        shell.env("PATH", std::env::join_paths(programs).expect("a search path"));
-        shell.env("KUBECONFIG", cluster.kubeconfig_path()).env("HOME", self.0.path()).env("KUBERC", "off");
-        shell.output().expect("sh runs")
-    }
-}
 
 /// The blocks of the page, in order: language and text.
 fn blocks() -> Vec<(&'static str, &'static str)> {
@@ -85,111 +65,6 @@ fn every_command_of_the_page_does_what_it_says() {
     }
     assert_eq!(checked, blocks.iter().filter(|(language, _)| *language == "text").count());
     assert!(checked > 10, "{checked} blocks");
-}
-
-/// curl with the API server's address, a token and the authority, as one user writes it after the other.
-struct Curl {
-    shell: Shell,
-    token: String,
-    authority: String,
-}
-
-/// The API server's answer.
-struct Answer {
-    code: u16,
-    body: String,
-}
-
-impl Answer {
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
-    }
-
-    fn framework(&self) -> Framework {
-        serde_json::from_value(self.json()).expect("a Framework")
-    }
-
-    /// The events of a watch: each with its type and the name of the Framework.
-    fn events(&self) -> Vec<(String, String)> {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let events = self.body.lines().map(|line| serde_json::from_str::<Value>(line).expect("an event"));
-        events.map(|event| (text(&event["type"]), text(&event["object"]["metadata"]["name"]))).collect()
-    }
-}
-
-impl Curl {
-    fn new() -> Curl {
-        let view = ["config", "view", "--minify", "--raw", "--output"];
-        let of = |path: &str| kubectl(&[&view[..], &[&format!("jsonpath={{{path}}}")]].concat());
-        let authority = of(".clusters[0].cluster.certificate-authority");
-        Curl { shell: Shell::new(), token: of(".users[0].user.token"), authority }
-    }
-
-    /// Sends a request; the path starts after the group's.
-    fn send(&self, method: &str, path: &str, kind: &str, body: &str) -> Answer {
-        std::fs::write(self.shell.0.path().join("body"), body).expect("the file is written");
-        let url = format!("{}{GROUP}{path}", with_controller().url());
-        let body = if kind.is_empty() {
-            String::new()
-        } else {
-            format!("--header 'Content-Type: {kind}' --data-binary @body")
-        };
-        let output = self.shell.run(&format!(
-            "curl --silent --show-error --cacert '{}' --header 'Authorization: Bearer {}' \
-             --write-out '%{{http_code}}' --request {method} {body} '{url}'",
-            self.authority, self.token
-        ));
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{method} {path}: {complaint}");
-        let said = String::from_utf8(output.stdout).expect("text");
-        let (body, code) = said.split_at(said.len() - 3);
-        Answer { code: code.parse().expect("a code"), body: body.to_owned() }
-    }
-
-    fn get(&self, path: &str) -> Answer {
-        self.send("GET", path, "", "")
-    }
-
-    fn patch(&self, path: &str, operations: &Value) -> Answer {
-        self.send("PATCH", path, "application/json-patch+json", &operations.to_string())
-    }
-}
-
-fn start() -> Value {
-    json!([{ "op": "replace", "path": "/spec/executionType", "value": "Start" }])
-}
-
-fn stop() -> Value {
-    json!([{ "op": "replace", "path": "/spec/executionType", "value": "Stop" }])
-}
-
-fn add_role(role: &Value) -> Value {
-    json!([{ "op": "add", "path": "/spec/taskRoles/-", "value": role }])
-}
-
-fn delete_role(index: usize, name: &str) -> Value {
-    json!([
-        { "op": "test", "path": format!("/spec/taskRoles/{index}/name"), "value": name },
-        { "op": "remove", "path": format!("/spec/taskRoles/{index}") },
-    ])
-}
-
-fn task_number(index: usize, name: &str, number: u32) -> Value {
-    json!([
-        { "op": "test", "path": format!("/spec/taskRoles/{index}/name"), "value": name },
-        { "op": "replace", "path": format!("/spec/taskRoles/{index}/taskNumber"), "value": number },
-    ])
-}
-
-fn task_number_and_policy(index: usize, name: &str, number: u32, succeeded: i32, failed: i32) -> Value {
-    let policy = format!("/spec/taskRoles/{index}/frameworkAttemptCompletionPolicy");
-    let mut operations = task_number(index, name, number);
-    let list = operations.as_array_mut().expect("a list");
-    list.push(
-        json!({ "op": "replace", "path": format!("{policy}/minSucceededTaskCount"), "value": succeeded }),
-    );
-    list.push(json!({ "op": "replace", "path": format!("{policy}/minFailedTaskCount"), "value": failed }));
-    operations
 }
 
 #[test]

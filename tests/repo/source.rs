@@ -90,18 +90,21 @@ pub fn without_literals(text: &str) -> String {
 fn blank_out(text: &str, unwanted: impl Fn(&str) -> bool) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(next) = rest.chars().next() {
-        let token = comment(rest).or_else(|| literal(rest));
-        let (token, tail) = rest.split_at(token.unwrap_or(next.len_utf8()));
+    // A comment and a literal begin with one of these. The millions of other bytes of the tree are skipped.
+    while let Some(at) = rest.bytes().position(|byte| matches!(byte, b'/' | b'"' | b'\'' | b'r')) {
+        let (plain, from) = rest.split_at(at);
+        let token = comment(from).or_else(|| literal(from));
+        let (token, tail) = from.split_at(token.unwrap_or(1));
+        out += plain;
         match token {
-            _ if token.len() == next.len_utf8() || !unwanted(token) => out += token,
-            _ if next == '/' => out += &blanked(token),
+            _ if token.len() == 1 || !unwanted(token) => out += token,
+            _ if token.starts_with('/') => out += &blanked(token),
             // The quotes stay, so that code before and after a literal is not joined.
             _ => out += &format!("\"{}\"", blanked(&token[1..token.len() - 1])),
         }
         rest = tail;
     }
-    out
+    out + rest
 }
 
 fn blanked(text: &str) -> String {

@@ -306,6 +306,8 @@ impl Binaries {
             .current_dir(&source)
             .env("CGO_ENABLED", "0")
             .env("GOWORK", "off")
+            // Compilers run for seconds: memory is cheaper than the time to collect it.
+            .env("GOGC", std::env::var_os("GOGC").unwrap_or_else(|| "400".into()))
             .stdin(Stdio::null())
             .output()
             .map_err(Error::io("running go build"))?;

@@ -84,8 +84,8 @@ impl Others {
         QuotaFacts { hard: quota.hard.clone(), used, unattributed }
     }
 
-    /// Pods are not watched for a while: a smaller use begins to stand again after that. What released units
-    /// hold contains their Pods, shown or not, so what is past doubt does not depend on the watch.
+    /// Pods are not watched for a while: a smaller use begins to stand again after that. Released units hold
+    /// the use of their Pods, shown or not, so what is past doubt does not depend on the watch.
     pub fn interrupt(&mut self) {
         for level in self.0.values_mut().flat_map(BTreeMap::values_mut) {
             level.most.closer = None;

@@ -15,6 +15,14 @@ fn pod_of(slot: Option<u8>, name: &str, version: &str) -> Value {
     pod
 }
 
+/// Begins to watch by the script.
+fn begin(script: &Script, selector: Selector) -> (mpsc::Receiver<Event>, tokio::task::JoinHandle<()>) {
+    let (sender, receiver) = mpsc::channel(64);
+    let sink = Sink::new(sender, Metrics::new(), Arc::default());
+    let (client, rng) = (script.client(), fastrand::Rng::with_seed(1));
+    (receiver, tokio::spawn(watch::<PodUse>(client, selector, sink, Turn::default(), rng)))
+}
+
 /// The events of a watch until nothing happens any more.
 async fn shown(events: &mut mpsc::Receiver<Event>) -> Vec<String> {
     let mut shown = Vec::new();
@@ -45,12 +53,8 @@ async fn pods_that_name_no_slot_are_listed_once_and_those_of_a_grant_alone() {
         list("10", "", &[pod_of(None, "a", "3")]),
         events(&[("ADDED", pod_of(None, "b", "12"))]),
     ]);
-    let (sender, mut receiver) = mpsc::channel(64);
-    let sink = Sink::new(sender, Metrics::new(), Arc::default());
     let (changes, within) = tokio::sync::watch::channel(Selection::whole(0, Slots::NONE));
-    let selector = Selector::of::<PodUse>().within(within);
-    let (client, rng) = (script.client(), fastrand::Rng::with_seed(1));
-    let watching = tokio::spawn(watch::<PodUse>(client, selector, sink, Turn::default(), rng));
+    let (mut receiver, watching) = begin(&script, Selector::of::<PodUse>().within(within));
     let expected = ["closed", "all", "restarted", "a", "synced", "open", "b", "closed"];
     assert_eq!(shown(&mut receiver).await, expected);
     script.replies.lock().unwrap().extend([
@@ -96,12 +100,8 @@ async fn pods_that_name_no_slot_are_listed_once_and_those_of_a_grant_alone() {
 #[tokio::test(start_paused = true)]
 async fn between_a_part_and_all_slots_only_the_difference_is_listed() {
     let script = Script::new(vec![list("10", "", &[pod_of(Some(7), "a", "3")]), events(&[])]);
-    let (sender, mut receiver) = mpsc::channel(64);
-    let sink = Sink::new(sender, Metrics::new(), Arc::default());
     let (changes, within) = tokio::sync::watch::channel(Selection::whole(1, of(&[7])));
-    let selector = Selector::of::<PodUse>().within(within);
-    let (client, rng) = (script.client(), fastrand::Rng::with_seed(1));
-    let watching = tokio::spawn(watch::<PodUse>(client, selector, sink, Turn::default(), rng));
+    let (mut receiver, watching) = begin(&script, Selector::of::<PodUse>().within(within));
     let expected = ["closed", "all", "restarted", "a", "synced", "open", "closed"];
     assert_eq!(shown(&mut receiver).await, expected);
     let others = Slots::ALL.without(of(&[7]));
@@ -128,11 +128,7 @@ async fn a_watch_that_fails_shows_no_changes_until_it_is_open_again() {
         (503, String::new()),
         events(&[("ADDED", pod_of(None, "a", "11"))]),
     ]);
-    let (sender, mut receiver) = mpsc::channel(64);
-    let sink = Sink::new(sender, Metrics::new(), Arc::default());
-    let (client, rng) = (script.client(), fastrand::Rng::with_seed(1));
-    let selector = Selector::of::<PodUse>();
-    let watching = tokio::spawn(watch::<PodUse>(client, selector, sink, Turn::default(), rng));
+    let (mut receiver, watching) = begin(&script, Selector::of::<PodUse>());
     let expected = ["closed", "restarted", "synced", "open"];
     // After the bad line the stream might have gone on.
     let expected = expected.into_iter().chain(["closed", "open", "closed", "open", "a", "closed"]);
@@ -143,12 +139,8 @@ async fn a_watch_that_fails_shows_no_changes_until_it_is_open_again() {
 #[tokio::test(start_paused = true)]
 async fn the_grant_of_all_slots_lists_what_names_no_slot_too() {
     let script = Script::new(vec![list("10", "", &[pod_of(None, "a", "3")])]);
-    let (sender, mut receiver) = mpsc::channel(64);
-    let sink = Sink::new(sender, Metrics::new(), Arc::default());
     let (changes, within) = tokio::sync::watch::channel(Selection::whole(0, Slots::NONE));
-    let selector = Selector::of::<PodUse>().within(within);
-    let (client, rng) = (script.client(), fastrand::Rng::with_seed(1));
-    let watching = tokio::spawn(watch::<PodUse>(client, selector, sink, Turn::default(), rng));
+    let (mut receiver, watching) = begin(&script, Selector::of::<PodUse>().within(within));
     assert_eq!(shown(&mut receiver).await, ["closed", "all", "restarted", "a", "synced"]);
     script.replies.lock().unwrap().push_back(list("20", "", &[pod_of(None, "a", "3")]));
     changes.send(Selection::whole(1, Slots::ALL)).unwrap();

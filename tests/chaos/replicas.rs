@@ -349,7 +349,12 @@ fn replicas_lose_nothing_and_run_nothing_twice_under_any_fault() {
     let _alone = Alone::wait();
     let size = Size::of_the_environment();
     let Size { minutes, frameworks, seed, ref injections } = size;
-    println!("repeat it with: cargo xtask chaos --minutes {minutes} --frameworks {frameworks} --seed {seed}");
+    let only = match &injections[..] {
+        [one, ..] if *injections != ALL => format!(" --only {one:?}"),
+        _ => String::new(),
+    };
+    let options = format!("--minutes {minutes} --frameworks {frameworks} --seed {seed}{only}");
+    println!("repeat it with: cargo xtask chaos {options}");
     let mut chaos = Chaos::start(&size);
     let deadline = Instant::now() + Duration::from_secs(60 * minutes);
     let mut rounds = 0;

@@ -4,104 +4,65 @@
 //!
 //! `FRAMEWORK_SIM_SEEDS=from..to` chooses the seeds; `cargo xtask soak sim --seeds 100000` runs many.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::ops::Range;
 
 use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_sim::User;
-use framework_sim::check::queue::Blind;
+use framework_sim::check::queue::{Blind, QueueCounts};
 use serde_json::{Value, json};
 
 use crate::simulation::controller::{Controller, Setup};
 use crate::simulation::life::calm;
 use crate::simulation::manifest::{Deeds, framework};
 use crate::simulation::seeds;
+use crate::simulation::walk::Manner;
 use crate::simulation::walk::queues::{Queued, SIEGES, broken_promise, race, siege, walk};
-use crate::simulation::walk::{Broken, Manner};
 use crate::simulation::{SECOND, pass, simulate};
 
 /// Seeds of the gate.
-const WALKS: std::ops::Range<u64> = 0..200;
-const RACES: std::ops::Range<u64> = 0..60;
+const WALKS: Range<u64> = 0..200;
+const RACES: Range<u64> = 0..60;
 /// Changes of priorities that a race tries.
 const PATCHES: usize = 2_200;
 /// So many changes and releases the races are to see.
 const RACED: usize = 100_000;
-/// Seeds are walked on as many threads, each walk in a runtime of its own.
-const THREADS: usize = 2;
 
-/// The counts of all seeds together.
-#[derive(Debug, Default)]
-struct Seen {
-    requests: AtomicUsize,
-    releases: AtomicUsize,
-    priorities: AtomicUsize,
-    races: AtomicUsize,
-}
-
-/// Runs each seed, and prints the story of the first that went wrong.
-fn each(name: &str, seeds: std::ops::Range<u64>, run: impl Fn(u64, Manner<'_>) -> Queued + Sync) -> Seen {
-    let (began, next, seen) = (Instant::now(), AtomicU64::new(seeds.start), Seen::default());
-    let broken: Mutex<Vec<(u64, String)>> = Mutex::default();
-    std::thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if !seeds.contains(&seed) || broken.lock().unwrap().len() >= 5 {
-                        return;
-                    }
-                    let Queued { walked, counts } = run(seed, Manner::default());
-                    seen.requests.fetch_add(walked.requests, Ordering::Relaxed);
-                    seen.releases.fetch_add(counts.releases, Ordering::Relaxed);
-                    seen.priorities.fetch_add(counts.priorities, Ordering::Relaxed);
-                    seen.races.fetch_add(counts.races, Ordering::Relaxed);
-                    if let Some(Broken { what, .. }) = walked.broken {
-                        broken.lock().unwrap().push((seed, what));
-                    }
-                }
-            });
-        }
-    });
-    let seconds = began.elapsed().as_secs_f64();
-    eprintln!("{name}: {} seeds, {seen:?}, {seconds:.1} s", seeds.end - seeds.start);
-    let mut broken = broken.into_inner().unwrap();
-    broken.sort_unstable();
-    if let Some((seed, _)) = broken.first() {
-        let again = run(*seed, Manner { talks: true, ..Manner::default() }).walked.broken;
-        let tail = again.map_or_else(|| vec!["it does not replay".to_owned()], |again| again.tail);
-        let failures: Vec<String> =
-            broken.iter().map(|(seed, what)| format!("{name} {seed}: {what}")).collect();
-        panic!("{}\n\n{}", tail.join("\n"), failures.join("\n"));
+/// Runs each seed, and returns the counts of all together.
+fn each(test: &str, seeds: Range<u64>, run: impl Fn(u64, Manner<'_>) -> Queued + Sync) -> QueueCounts {
+    let mut sum = QueueCounts::default();
+    for Queued { counts, .. } in seeds::each(test, seeds, run) {
+        sum.releases += counts.releases;
+        sum.priorities += counts.priorities;
+        sum.races += counts.races;
     }
-    seen
+    eprintln!("{sum:?}");
+    sum
 }
 
 #[test]
 fn every_queue_promise_holds_in_every_walk_and_every_unit_has_its_turn() {
-    let seen = each("walk", seeds::from_environment(WALKS), walk);
-    assert!(seen.releases.into_inner() > 0, "nothing was released");
+    let seen = each("every_queue_promise_holds_in_every_walk", seeds::from_environment(WALKS), walk);
+    assert!(seen.releases > 0, "nothing was released");
 }
 
 #[test]
 fn every_queue_promise_holds_while_releases_are_held_up() {
-    let seen = each("siege", seeds::from_environment(SIEGES), siege);
-    assert!(seen.releases.into_inner() > 0, "nothing was released");
+    let seen = each("every_queue_promise_holds_while_releases", seeds::from_environment(SIEGES), siege);
+    assert!(seen.releases > 0, "nothing was released");
 }
 
 #[test]
 fn priorities_that_change_while_units_are_released_release_nothing_twice() {
     let seeds = seeds::from_environment(RACES);
     let few = seeds.end - seeds.start < RACES.end;
-    let seen = each("race", seeds, |seed, manner| race(seed, PATCHES, manner));
-    let (releases, priorities) = (seen.releases.into_inner(), seen.priorities.into_inner());
+    let seen = each("priorities_that_change", seeds, |seed, manner| race(seed, PATCHES, manner));
+    let (releases, priorities) = (seen.releases, seen.priorities);
     assert!(releases > 0, "nothing was released");
     assert!(
         few || releases + priorities >= RACED,
         "{priorities} changes of priorities and {releases} releases"
     );
-    assert!(seen.races.into_inner() > 0, "no change came between a decision and its write");
+    assert!(seen.races > 0, "no change came between a decision and its write");
 }
 
 /// A queue, and a quota of so many Pods.

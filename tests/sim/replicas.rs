@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use framework_message::Slot;
 use framework_sim::{Cut, Fault, Options, Rule, SimCluster, Verb, check};
@@ -13,17 +11,14 @@ use serde_json::json;
 use crate::simulation::controller::{Controller, MemberSetup, Setup, member_of};
 use crate::simulation::life::calm;
 use crate::simulation::manifest::framework;
+use crate::simulation::slots::{self, Counts};
 use crate::simulation::walk::Manner;
 use crate::simulation::walk::replicas::{Shared, walk, walk_queued};
-use crate::simulation::{SECOND, pass, seeds, simulate, slots};
+use crate::simulation::{SECOND, pass, seeds, simulate};
 
 /// Seeds of the gate.
 const SEEDS: Range<u64> = 0..30;
 const QUEUED: Range<u64> = 0..20;
-/// Seeds are walked on as many threads, each walk in a runtime of its own.
-const THREADS: usize = 2;
-/// So many failures are printed; there may be more.
-const TOLD: usize = 5;
 
 /// The times of the replicas.
 pub fn policy() -> framework_shard::Policy {
@@ -163,58 +158,25 @@ fn three_replicas_in_one_thread_run_every_framework_each_by_its_owner() {
 
 #[test]
 fn replicas_that_come_go_and_are_cut_off_run_nothing_twice() {
-    each(seeds::from_environment(SEEDS), |seed, manner| walk(seed, manner, None));
+    each("replicas_that_come", seeds::from_environment(SEEDS), |seed, manner| walk(seed, manner, None));
 }
 
 #[test]
 fn replicas_that_share_queues_release_no_more_than_there_is() {
-    each(seeds::from_environment(QUEUED), |seed, manner| walk_queued(seed, manner, None));
+    each("replicas_that_share_queues", seeds::from_environment(QUEUED), |seed, manner| {
+        walk_queued(seed, manner, None)
+    });
 }
 
-/// Runs each seed, and prints the story of the first that went wrong.
-fn each(seeds: Range<u64>, walk: impl Fn(u64, Manner<'_>) -> Shared + Sync) {
-    let (began, next) = (Instant::now(), AtomicU64::new(seeds.start));
-    let [acts, held, moves, seizures, judged] = [const { AtomicUsize::new(0) }; 5];
-    let broken: Mutex<Vec<(u64, String)>> = Mutex::default();
-    std::thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if !seeds.contains(&seed) || broken.lock().unwrap().len() >= TOLD {
-                        return;
-                    }
-                    let shared = walk(seed, Manner::default());
-                    acts.fetch_add(shared.counts.acts, Ordering::Relaxed);
-                    held.fetch_add(shared.counts.held, Ordering::Relaxed);
-                    moves.fetch_add(shared.counts.moves, Ordering::Relaxed);
-                    seizures.fetch_add(shared.counts.seizures, Ordering::Relaxed);
-                    judged.fetch_add(shared.counts.judged, Ordering::Relaxed);
-                    if let Some(what) = shared.walked.broken {
-                        broken.lock().unwrap().push((seed, what.what));
-                    }
-                }
-            });
-        }
-    });
-    let seconds = began.elapsed().as_secs_f64();
-    let counts = [acts, held, moves, seizures, judged];
-    let [acts, held, moves, seizures, judged] = counts.map(AtomicUsize::into_inner);
-    let count = seeds.end - seeds.start;
-    eprintln!(
-        "{count} seeds, {acts} acts, {held} held back, {moves} moves of slots, {seizures} seizures, \
-         {seconds:.1} s"
-    );
-    let mut broken = broken.into_inner().unwrap();
-    broken.sort_unstable();
-    if let Some((seed, _)) = broken.first() {
-        let again = walk(*seed, Manner { talks: true, ..Manner::default() }).walked.broken;
-        let tail = again.map_or_else(|| vec!["it does not replay".to_owned()], |again| again.tail);
-        let failures: Vec<String> =
-            broken.iter().map(|(seed, what)| format!("seed {seed}: {what}")).collect();
-        panic!("{}\n\n{}", tail.join("\n"), failures.join("\n"));
-    }
-    assert!(acts > 0 && (moves > 0 && held > 0 && judged > 0 || count < 5), "nothing happened");
+/// Runs each seed, and sees that something happened.
+fn each(test: &str, seeds: Range<u64>, walk: impl Fn(u64, Manner<'_>) -> Shared + Sync) {
+    let shared = seeds::each(test, seeds, walk);
+    let sum = |count: fn(&Counts) -> usize| shared.iter().map(|shared| count(&shared.counts)).sum::<usize>();
+    let (acts, held, moves) =
+        (sum(|counts| counts.acts), sum(|counts| counts.held), sum(|counts| counts.moves));
+    let (seizures, judged) = (sum(|counts| counts.seizures), sum(|counts| counts.judged));
+    eprintln!("{acts} acts, {held} held back, {moves} moves of slots, {seizures} seizures");
+    assert!(acts > 0 && (moves > 0 && held > 0 && judged > 0 || shared.len() < 5), "nothing happened");
 }
 
 /// A watch that is opened and never answered shows nothing. The only one that shows new Frameworks, which

@@ -26,6 +26,12 @@ pub struct Walked {
     pub requests: usize,
 }
 
+impl AsRef<Walked> for Walked {
+    fn as_ref(&self) -> &Walked {
+        self
+    }
+}
+
 /// A promise that was broken in a walk.
 #[derive(Debug)]
 pub struct Broken {

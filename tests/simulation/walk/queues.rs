@@ -34,6 +34,12 @@ pub struct Queued {
     pub counts: QueueCounts,
 }
 
+impl AsRef<Walked> for Queued {
+    fn as_ref(&self) -> &Walked {
+        &self.walked
+    }
+}
+
 /// Draws the conditions that are the same for every walk of queues.
 fn conditions(rng: &mut Rng, manner: Manner<'_>) -> Conditions {
     let mut conditions = Conditions::draw(rng);

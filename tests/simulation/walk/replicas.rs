@@ -39,6 +39,12 @@ pub struct Shared {
     pub counts: Counts,
 }
 
+impl AsRef<Walked> for Shared {
+    fn as_ref(&self) -> &Walked {
+        &self.walked
+    }
+}
+
 /// The rule of sharding that a walk lacks.
 pub type Lack = Option<framework_shard::defect::Defect>;
 

@@ -6,8 +6,7 @@
 
 use framework_api::code::{Code, CompletionType};
 use framework_api::status::{
-    FrameworkAttemptCompletionStatus, FrameworkAttemptStatus, TaskAttemptCompletionStatus, TaskRoleStatus,
-    TaskStatus,
+    FrameworkAttemptCompletionStatus, FrameworkAttemptStatus, TaskAttemptCompletionStatus, TaskStatus,
 };
 use framework_api::{ExecutionType, FrameworkStatus, Shared, State, Time, name};
 

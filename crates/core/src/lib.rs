@@ -28,6 +28,7 @@ mod framework;
 pub mod growth;
 pub mod ideal_cluster;
 pub mod instance_uid;
+mod left_pods;
 pub mod lifetime;
 mod moment;
 mod next_attempt;

@@ -9,6 +9,7 @@ use framework_api::{Framework, FrameworkStatus, Time};
 
 use crate::cached::CachedPod;
 pub use crate::create::{Create, Instance, Outcome, Refusal};
+pub use crate::left_pods::LeftPods;
 pub use crate::moment::Moment;
 pub use crate::pod_facts::{Deletion, PodFacts, PodPhase};
 use crate::pod_map::PodMap;
@@ -66,6 +67,8 @@ pub struct Objects {
     pub pod_creates: PodMap<Create>,
     /// UIDs of objects that were known and that are confirmed to be gone (rule A6).
     pub gone: BTreeSet<String>,
+    /// Pods that left the cache and may have ended by themselves before.
+    pub left_pods: LeftPods,
     /// UIDs for which a delete is in flight, or accepted and not yet seen.
     pub deletes: BTreeSet<String>,
     /// UIDs for which a forced delete (grace period 0) is in flight, or accepted and not yet seen.
@@ -89,6 +92,26 @@ impl Objects {
     /// The cached Pod of that name, if it has that UID.
     pub fn pod(&self, name: &str, uid: &str) -> Option<&PodFacts> {
         self.pods.get(name).map(|pod| &pod.facts).filter(|pod| pod.uid == uid)
+    }
+
+    /// The cached Pod of that name leaves the cache.
+    pub fn drop_pod(&mut self, name: &str) {
+        if let Some(pod) = self.pods.remove(name) {
+            self.pod_left(pod);
+        }
+    }
+
+    /// A Pod has left the cache. One that the controller deletes is not remembered: its end is stored.
+    pub fn pod_left(&mut self, pod: Box<CachedPod>) {
+        if !self.deletes.contains(&pod.uid) {
+            self.left_pods.insert(pod);
+        }
+    }
+
+    /// Forgets the objects that are gone: no status names them.
+    pub fn forget_gone(&mut self) {
+        self.gone.clear();
+        self.left_pods.clear();
     }
 
     /// The cached Pods that have not ended.

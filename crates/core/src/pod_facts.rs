@@ -23,6 +23,8 @@ pub struct PodFacts {
     pub host_ip: String,
     /// How it ended; present exactly when the phase is Succeeded or Failed.
     pub end: Option<Box<TerminatedPod>>,
+    /// Whether its end was seen before its deletion, which is under way.
+    pub ended_first: bool,
     /// Known by a GET only: the watch has not shown it.
     pub unwatched: bool,
 }
@@ -39,7 +41,21 @@ impl PodFacts {
             pod_ip: String::new(),
             host_ip: String::new(),
             end: None,
+            ended_first: false,
             unwatched: false,
+        }
+    }
+
+    /// How it ended by itself. An end that was seen only after a deletion began is that of the deletion.
+    pub fn own_end(&self) -> Option<&TerminatedPod> {
+        self.end.as_deref().filter(|_| self.deletion.is_none() || self.ended_first)
+    }
+
+    /// Takes over what earlier facts about the same Pod prove.
+    pub fn continue_from(&mut self, before: &PodFacts) {
+        if before.own_end().is_some() {
+            self.end = before.end.clone();
+            self.ended_first = self.deletion.is_some();
         }
     }
 }

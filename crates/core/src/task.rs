@@ -216,24 +216,39 @@ impl Advance<'_> {
         let pod = self.pods.and_then(|pods| pods.of_task(task.index));
         match pod.filter(|pod| pod.uid == *uid) {
             Some(pod) => self.follow(task, pod, end_texts),
-            None if self.is_gone(uid, task) && self.awaits_config_map(task) => {}
             None if self.is_gone(uid, task) => {
-                task.to_mut().attempt_status.completion_status.get_or_insert_with(|| {
-                    TaskAttemptCompletionStatus::predefined(
-                        Code::PodExternalDeleted,
-                        "the Pod was deleted by others".to_owned(),
-                    )
-                    .into()
-                });
-                complete_attempt(task, at);
+                let last = self.o.objects.left_pods.get(uid);
+                if self.lose(task, last, "the Pod was deleted by others", end_texts) {
+                    complete_attempt(task, at);
+                }
             }
             None => self.await_pod(task),
         }
     }
 
-    /// Whether the deletion of its Pod may be a consequence of that of the ConfigMap.
-    fn awaits_config_map(&self, task: &TaskStatus) -> bool {
-        !self.has_config_map && task.attempt_status.completion_status.is_none()
+    /// The Pod is gone, or is being deleted: decides how the attempt ends, if that is not decided yet.
+    /// Returns whether it is. `pod`: the last facts about the Pod.
+    fn lose(
+        &self,
+        task: &mut Shared<TaskStatus>,
+        pod: Option<&PodFacts>,
+        by_others: &str,
+        end_texts: &mut EndTexts<'_, '_>,
+    ) -> bool {
+        if task.attempt_status.completion_status.is_some() {
+            return true;
+        }
+        let end = match pod.and_then(|pod| Some((pod, pod.own_end()?))) {
+            Some((pod, ended)) => {
+                place(task, pod);
+                end_texts.ended(&self.policy.classifier.judge(ended))
+            }
+            // The deletion may be a consequence of that of the ConfigMap.
+            None if !self.has_config_map => return false,
+            None => TaskAttemptCompletionStatus::predefined(Code::PodExternalDeleted, by_others.to_owned()),
+        };
+        task.to_mut().attempt_status.completion_status = Some(Box::new(end));
+        true
     }
 
     fn is_gone(&self, uid: &str, task: &TaskStatus) -> bool {
@@ -257,15 +272,10 @@ impl Advance<'_> {
     fn follow(&self, task: &mut Shared<TaskStatus>, pod: &PodFacts, end_texts: &mut EndTexts<'_, '_>) {
         let at = self.m.time();
         if pod.deletion.is_some() {
-            if self.awaits_config_map(task) {
-                return;
+            if self.lose(task, Some(pod), "the Pod is being deleted by others", end_texts) {
+                transition(task, State::AttemptDeleting, at);
             }
-            if task.attempt_status.completion_status.is_none() {
-                let text = "the Pod is being deleted by others".to_owned();
-                let end = TaskAttemptCompletionStatus::predefined(Code::PodExternalDeleted, text);
-                task.to_mut().attempt_status.completion_status = Some(Box::new(end));
-            }
-            return transition(task, State::AttemptDeleting, at);
+            return;
         }
         if task.attempt_status.completion_status.is_some() {
             return;

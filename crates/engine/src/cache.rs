@@ -210,7 +210,7 @@ impl Entry {
         self.known.deletions.unasked();
         self.known.objects.pod_creates.clear();
         self.known.objects.config_map_create = None;
-        self.known.objects.gone.clear();
+        self.known.objects.forget_gone();
         self.known.objects.confirms.clear();
     }
 }

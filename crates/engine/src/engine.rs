@@ -375,7 +375,7 @@ impl Engine {
         if entry.state.is_none() {
             entry.known.deletions.unasked();
             // No status names them. A GET asks for those that a later one names.
-            entry.known.objects.gone.clear();
+            entry.known.objects.forget_gone();
         }
         let gone = entry.known.deletions.take_gone();
         let lines = gone.into_iter().map(|pod| Line::Pod { key: key.clone(), pod }).collect();

@@ -4,6 +4,8 @@
 //! current one and the create can have no further effect. Creates without a known outcome always stay (rule
 //! A2).
 
+use std::collections::BTreeSet;
+
 use framework_api::status::TaskStatus;
 use framework_api::{FrameworkStatus, State};
 use framework_core::observed::{Create, Instance, Objects, Outcome};
@@ -18,7 +20,12 @@ pub fn prune(objects: &mut Objects, status: Option<&FrameworkStatus>) {
     let map = objects.config_map_create.take();
     objects.config_map_create =
         map.filter(|create| create.outcome == Outcome::InFlight || is_current_map(status, create));
-    prune_gone(objects, status);
+    let unsettled = |create: &Create| create.outcome == Outcome::InFlight;
+    // While a create is in flight its UID is not known yet, and the object may already be gone.
+    if !objects.config_map_create.iter().chain(objects.pod_creates.values()).any(unsettled) {
+        prune_gone(objects, status);
+        prune_left(objects, status);
+    }
 }
 
 /// Whether the Task still waits for this create to be recorded, or tried again.
@@ -36,29 +43,52 @@ fn is_current_map(status: Option<&FrameworkStatus>, create: &Create) -> bool {
         && create.instance == Instance::FrameworkAttempt { attempt_id }
 }
 
-/// Drops the UIDs that no status names: they are not asked for any more. While a create is in flight its UID
-/// is not known yet, and the object may already be gone.
+/// Drops the UIDs that no status names: they are not asked for any more.
 fn prune_gone(objects: &mut Objects, status: Option<&FrameworkStatus>) {
-    let unsettled = |create: &Create| create.outcome == Outcome::InFlight;
-    let waits = objects.config_map_create.iter().chain(objects.pod_creates.values()).any(unsettled);
-    if objects.gone.is_empty() || waits {
+    if objects.gone.is_empty() {
         return;
     }
-    let acknowledged = objects.config_map_create.iter().chain(objects.pod_creates.values());
-    let acknowledged = acknowledged.filter_map(|create| match &create.outcome {
+    let gone = std::mem::take(&mut objects.gone);
+    let recorded = tasks(status).filter_map(|task| task.attempt_status.pod_uid.as_ref());
+    let map = status.and_then(|status| status.attempt_status.config_map_uid.as_ref());
+    let named = recorded.chain(map).chain(acknowledged(objects));
+    let named = named.filter(|uid| gone.contains(*uid)).cloned().collect();
+    objects.gone = named;
+}
+
+/// Drops the last facts about Pods that no status names, or with an end that is stored.
+fn prune_left(objects: &mut Objects, status: Option<&FrameworkStatus>) {
+    if objects.left_pods.is_empty() {
+        return;
+    }
+    let mut left_pods = std::mem::take(&mut objects.left_pods);
+    let open = tasks(status).filter(|task| task.attempt_status.completion_status.is_none());
+    let open = open.filter_map(|task| task.attempt_status.pod_uid.as_ref());
+    let named: BTreeSet<&str> = open.chain(acknowledged(objects)).map(String::as_str).collect();
+    left_pods.retain(|uid| named.contains(uid));
+    objects.left_pods = left_pods;
+}
+
+fn tasks(status: Option<&FrameworkStatus>) -> impl Iterator<Item = &TaskStatus> {
+    status.into_iter().flat_map(|status| status.all_tasks())
+}
+
+/// The UIDs of objects that were created and are not recorded.
+fn acknowledged(objects: &Objects) -> impl Iterator<Item = &String> {
+    let creates = objects.config_map_create.iter().chain(objects.pod_creates.values());
+    creates.filter_map(|create| match &create.outcome {
         Outcome::Acknowledged { uid } => Some(uid),
         _ => None,
-    });
-    let tasks = status.iter().flat_map(|status| status.task_roles()).flat_map(|role| &role.task_statuses);
-    let recorded = tasks.filter_map(|task| task.attempt_status.pod_uid.as_ref());
-    let map = status.and_then(|status| status.attempt_status.config_map_uid.as_ref());
-    let named = recorded.chain(map).chain(acknowledged);
-    objects.gone = named.filter(|uid| objects.gone.contains(*uid)).cloned().collect();
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use framework_api::code::Code;
+    use framework_api::status::TaskAttemptCompletionStatus;
+    use framework_core::classify::{TerminalPhase, TerminatedPod};
+    use framework_core::observed::{PodFacts, PodPhase};
     use serde_json::json;
 
     /// A status of two Tasks: `w-0` waits for its Pod, `w-1` has recorded Pod `p1`.
@@ -140,6 +170,32 @@ mod tests {
         objects.pod_creates.insert("job-w-0", create("t0", acknowledged("p0")));
         prune(&mut objects, Some(&status()));
         assert_eq!(objects.gone.iter().collect::<Vec<_>>(), ["map", "p0", "p1"]);
+    }
+
+    #[test]
+    fn an_end_that_was_seen_is_forgotten_once_it_is_stored() {
+        let left = |status: &FrameworkStatus| {
+            let mut objects = objects(&[("job-w-0", create("t0", acknowledged("p0")))], &[]);
+            for uid in ["p0", "p1", "other"] {
+                let end = TerminatedPod {
+                    phase: TerminalPhase::Succeeded,
+                    pod_name: String::new(),
+                    reason: String::new(),
+                    message: String::new(),
+                    containers: Vec::new(),
+                };
+                let ended = PodFacts::new(uid, "map", PodPhase::Succeeded);
+                objects.left_pods.insert(PodFacts { end: Some(Box::new(end)), ..ended }.into());
+            }
+            prune(&mut objects, Some(status));
+            ["p0", "p1", "other"].map(|uid| objects.left_pods.get(uid).is_some())
+        };
+        let mut status = status();
+        assert_eq!(left(&status), [true, true, false], "the create's is to be recorded");
+        let end = TaskAttemptCompletionStatus::predefined(Code::Succeeded, String::new());
+        let roles = status.attempt_status.task_role_statuses.as_mut().unwrap();
+        roles[0].task_statuses[1].to_mut().attempt_status.completion_status = Some(Box::new(end));
+        assert_eq!(left(&status), [true, false, false]);
     }
 
     #[test]

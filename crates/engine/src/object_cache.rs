@@ -111,10 +111,17 @@ impl ObjectCache {
         self.deletions.present(&name, &facts.uid, source == Source::Watch);
         let version = version(resource_version, source, list_number, before);
         facts.unwatched = version.unwatched;
-        let pod = CachedPod { facts, version };
         match self.objects.pods.get_mut(&name) {
-            Some(cached) => std::mem::replace(&mut **cached, pod).facts != cached.facts,
-            None => self.objects.pods.insert(&name, Box::new(pod)).is_none(),
+            Some(cached) => {
+                facts.continue_from(&cached.facts);
+                std::mem::replace(&mut **cached, CachedPod { facts, version }).facts != cached.facts
+            }
+            None => {
+                if let Some(left) = self.objects.left_pods.remove(&facts.uid) {
+                    facts.continue_from(&left);
+                }
+                self.objects.pods.insert(&name, Box::new(CachedPod { facts, version })).is_none()
+            }
         }
     }
 
@@ -156,7 +163,7 @@ impl ObjectCache {
             if !cached.version.ends_at(pod.resource_version) {
                 return false;
             }
-            self.drop_pod(&pod.name);
+            self.objects.drop_pod(&pod.name);
         }
         self.deletions.unselected(pod);
         self.disappeared(uid, ending);
@@ -204,13 +211,16 @@ impl ObjectCache {
     /// because the watch may have passed its end.
     pub fn sweep_pods(&mut self, list_number: u64) -> bool {
         let stale = self.objects.pods.take_unless(|_, pod| pod.version.list_number >= list_number);
-        for (name, pod) in &stale {
-            self.deletions.unlisted(name, pod, pod.version.resource_version);
-            self.disappeared(&pod.uid, is_ending(pod));
+        let has_stale = !stale.is_empty();
+        for (name, pod) in stale {
+            self.deletions.unlisted(&name, &pod, pod.version.resource_version);
+            let (uid, is_ending) = (pod.uid.clone(), is_ending(&pod));
+            self.objects.pod_left(pod);
+            self.disappeared(&uid, is_ending);
         }
         // The watch goes on from this LIST: it shows nothing older.
         self.tombstones.retain(|_, version| *version != u128::MAX);
-        !stale.is_empty()
+        has_stale
     }
 
     /// As [`ObjectCache::sweep_pods`], for ConfigMaps.
@@ -240,7 +250,7 @@ impl ObjectCache {
         self.deletions.released(name, uid);
         self.add_tombstone(uid, resource_version.saturating_add(1));
         if self.holds(Some(name), uid) {
-            self.drop_pod(name);
+            self.objects.drop_pod(name);
         }
         self.disappeared(uid, true);
     }
@@ -264,7 +274,7 @@ impl ObjectCache {
     fn forget_pod(&mut self, name: &str, uid: &str) {
         if let Some(pod) = cached(&self.objects, name, uid) {
             self.add_final_tombstone(uid, Some(pod.version));
-            self.drop_pod(name);
+            self.objects.drop_pod(name);
         }
         self.disappeared(uid, true);
     }
@@ -282,7 +292,7 @@ impl ObjectCache {
     pub fn forget_unwatched(&mut self, pod: Option<&str>) {
         match pod {
             Some(name) if self.objects.pods.get(name).is_some_and(|pod| pod.version.unwatched) => {
-                self.drop_pod(name);
+                self.objects.drop_pod(name);
             }
             None if self.config_map.is_some_and(|version| version.unwatched) => {
                 // No watch will show the end of its deletion.
@@ -358,10 +368,6 @@ impl ObjectCache {
             }
             self.tombstones.insert(uid.to_owned(), u128::MAX);
         }
-    }
-
-    fn drop_pod(&mut self, name: &str) {
-        self.objects.pods.remove(name);
     }
 
     fn drop_config_map(&mut self) {

@@ -169,15 +169,12 @@ impl Pod {
         let mut status = self.status.unwrap_or_default();
         let phase = status.phase();
         let facts = PodFacts {
-            uid: metadata.uid.clone(),
-            config_map_uid: owner.uid.clone(),
-            phase,
             deletion: metadata.deletion(),
             node_name: self.spec.unwrap_or_default().node_name,
             pod_ip: std::mem::take(&mut status.pod_ip),
             host_ip: std::mem::take(&mut status.host_ip),
             end: status.end(phase, &metadata.name),
-            unwatched: false,
+            ..PodFacts::new(&metadata.uid, &owner.uid, phase)
         };
         Some(PodObject {
             key: Key::new(&metadata.namespace, framework),

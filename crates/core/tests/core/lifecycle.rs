@@ -204,6 +204,44 @@ fn a_pod_deleted_by_others_ends_its_attempt() {
 }
 
 #[test]
+fn an_exit_that_was_seen_stays_though_others_delete_the_pod() {
+    let deletions: [fn(&mut World); 2] = [
+        |world| _ = world.vanish("a", 0),
+        |world| {
+            world.terminate("a", 0, 30);
+            world.cluster.objects.pods.get_mut("job-a-0").unwrap().ended_first = true;
+        },
+    ];
+    for delete in deletions {
+        for loses_map in [false, true] {
+            let mut world = framework().role("a", 2).policy(-1, -1).world();
+            world.settle().run().exit("a", 0, 7);
+            delete(&mut world);
+            if loses_map {
+                world.cluster.objects.config_map = None;
+            }
+            let next = world.plan().persist.unwrap();
+            assert_eq!(next.attempt_status.completion_status, None);
+            let end = next.task("a", 0).unwrap().attempt_status.completion_status.clone().unwrap();
+            assert_eq!((end.code, end.pod.unwrap().containers[0].code), (7, 7));
+        }
+    }
+}
+
+#[test]
+fn an_exit_that_follows_a_deletion_by_others_is_no_end_of_its_own() {
+    let ends: [fn(&mut World); 2] = [|_| {}, |world| _ = world.vanish("a", 0)];
+    for end in ends {
+        let mut world = framework().role("a", 1).policy(-1, -1).world();
+        world.settle().run().terminate("a", 0, 30).exit("a", 0, 0);
+        end(&mut world);
+        world.step();
+        assert_eq!(world.task_code("a", 0), Some(Code::PodExternalDeleted.number()));
+        assert_eq!(world.task("a", 0).attempt_status.completion_status.as_ref().unwrap().pod, None);
+    }
+}
+
+#[test]
 fn a_pod_that_vanished_is_confirmed_gone_first() {
     let mut world = framework().role("a", 1).task_retry(true, 0).world();
     world.settle().run();

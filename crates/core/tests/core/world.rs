@@ -287,8 +287,10 @@ impl World {
 
     /// The Pod of a Task is gone, for certain.
     pub fn vanish(&mut self, role: &str, index: i32) -> &mut Self {
-        let pod = self.cluster.objects.pods.remove(&name::pod_name("job", role, index)).unwrap();
-        self.cluster.objects.gone.insert(pod.facts.uid);
+        let (name, objects) = (name::pod_name("job", role, index), &mut self.cluster.objects);
+        let uid = objects.pods.get(&name).unwrap().uid.clone();
+        objects.drop_pod(&name);
+        objects.gone.insert(uid);
         self
     }
 

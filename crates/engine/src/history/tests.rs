@@ -123,13 +123,9 @@ fn a_pod_is_logged_as_it_came_with_its_kind() {
 fn a_pod_that_no_event_showed_says_so_and_gives_the_known_facts() {
     let terminated = ContainerTerminated { exit_code: 7, ..ContainerTerminated::default() };
     let facts = PodFacts {
-        uid: "p".into(),
-        config_map_uid: "c".into(),
-        phase: PodPhase::Failed,
         deletion: Some(Deletion { at: Time::floor(at()), grace_sec: 30 }),
         node_name: "node-1".into(),
         pod_ip: "10.0.0.7".into(),
-        host_ip: String::new(),
         end: Some(Box::new(TerminatedPod {
             phase: TerminalPhase::Failed,
             pod_name: "job-w-0".into(),
@@ -140,7 +136,7 @@ fn a_pod_that_no_event_showed_says_so_and_gives_the_known_facts() {
                 ContainerEnd { name: "side".into(), terminated: None },
             ],
         })),
-        unwatched: false,
+        ..PodFacts::new("p", "c", PodPhase::Failed)
     };
     let (sentence, _, object) = parts(&pod(LastState::Facts { facts, resource_version: 42 }));
     assert!(sentence.contains("incomplete"), "{sentence}");

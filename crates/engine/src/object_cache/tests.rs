@@ -2,6 +2,7 @@
 
 use super::*;
 use framework_api::Time;
+use framework_core::classify::{ContainerEnd, ContainerTerminated, TerminalPhase, TerminatedPod};
 use framework_core::observed::Deletion;
 use framework_message::Key;
 
@@ -75,6 +76,72 @@ fn a_disappearance_counts_when_the_object_was_ending() {
         assert!(uids(&known).is_empty());
         assert_eq!(known.objects.gone.contains("a"), gone);
     }
+}
+
+fn ended(uid: &str, resource_version: u128, exit_code: i32) -> PodObject {
+    let terminated = ContainerTerminated { exit_code, ..ContainerTerminated::default() };
+    let mut pod = pod(uid, resource_version);
+    pod.facts.phase = PodPhase::Failed;
+    pod.facts.end = Some(Box::new(TerminatedPod {
+        phase: TerminalPhase::Failed,
+        pod_name: pod.name.clone(),
+        reason: String::new(),
+        message: String::new(),
+        containers: vec![ContainerEnd { name: "main".into(), terminated: Some(terminated) }],
+    }));
+    pod
+}
+
+/// The exit code of a Pod that ended by itself.
+fn exit_code(pod: Option<&PodFacts>) -> Option<i32> {
+    Some(pod?.own_end()?.containers[0].terminated.as_ref()?.exit_code)
+}
+
+#[test]
+fn the_end_of_a_pod_outlives_its_deletion_by_others() {
+    let deletions: [fn(&mut ObjectCache); 4] = [
+        |known| _ = known.delete_pod(&removed("a", 9)),
+        |known| _ = known.sweep_pods(2),
+        |known| known.pod_gone("job-w-0", "a"),
+        |known| _ = known.apply_pod(pod("b", 9), Source::Watch, 1),
+    ];
+    for delete in deletions {
+        let mut known = ObjectCache::default();
+        known.apply_pod(ended("a", 1, 7), Source::Watch, 1);
+        delete(&mut known);
+        assert!(known.objects.gone.contains("a"));
+        assert_eq!(exit_code(known.objects.left_pods.get("a")), Some(7));
+    }
+}
+
+#[test]
+fn the_end_of_a_pod_that_the_controller_deletes_is_not_kept() {
+    let mut known = ObjectCache::default();
+    known.apply_pod(ended("a", 1, 7), Source::Watch, 1);
+    known.objects.deletes.insert("a".to_owned());
+    known.delete_pod(&removed("a", 2));
+    assert!(known.objects.left_pods.is_empty());
+}
+
+#[test]
+fn the_end_that_was_seen_before_a_deletion_stays_the_pods_own() {
+    let mut known = ObjectCache::default();
+    let held = |resource_version| {
+        let mut pod = ended("a", resource_version, 137);
+        pod.facts.deletion = removed("a", 1).facts.deletion;
+        pod
+    };
+    known.apply_pod(ended("a", 1, 7), Source::Watch, 1);
+    known.apply_pod(held(2), Source::Watch, 1);
+    assert_eq!(exit_code(known.objects.pod("job-w-0", "a")), Some(7));
+    // It leaves the cache without being gone, and a GET shows it again.
+    known.objects.drop_pod("job-w-0");
+    known.apply_pod(held(3), Source::Reply, 1);
+    assert_eq!(exit_code(known.objects.pod("job-w-0", "a")), Some(7));
+    let mut known = ObjectCache::default();
+    known.apply_pod(terminating("a", 1), Source::Watch, 1);
+    known.apply_pod(held(2), Source::Watch, 1);
+    assert_eq!(exit_code(known.objects.pod("job-w-0", "a")), None, "the deletion ended it");
 }
 
 #[test]

@@ -130,15 +130,12 @@ impl PodWire {
         let status = self.status.unwrap_or_default();
         let phase = phase(status.phase.as_deref());
         let facts = PodFacts {
-            uid: self.metadata.uid.clone(),
-            config_map_uid: owner.uid.clone(),
-            phase,
             deletion: self.metadata.deletion(),
             node_name: self.spec.and_then(|spec| spec.node_name).unwrap_or_default(),
             pod_ip: status.pod_ip.clone().unwrap_or_default(),
             host_ip: status.host_ip.clone().unwrap_or_default(),
             end: end(phase, &self.metadata.name, status),
-            unwatched: false,
+            ..PodFacts::new(&self.metadata.uid, &owner.uid, phase)
         };
         Some(PodObject {
             key: Key::new(&self.metadata.namespace, framework),
@@ -291,15 +288,10 @@ mod tests {
         assert_eq!((pod.name.as_str(), pod.label), ("job-worker-0", Some(Slot(17))));
         assert_eq!(pod.resource_version, 340_282_366_920_938_463_463);
         let expected = PodFacts {
-            uid: "p".into(),
-            config_map_uid: "c".into(),
-            phase: PodPhase::Running,
-            deletion: None,
             node_name: "node-1".into(),
             pod_ip: "10.0.0.7".into(),
             host_ip: "192.168.0.1".into(),
-            end: None,
-            unwatched: false,
+            ..PodFacts::new("p", "c", PodPhase::Running)
         };
         assert_eq!(pod.facts, expected);
     }

@@ -59,6 +59,38 @@ fn tasks_wait_for_the_get_of_a_config_map_that_is_gone() {
     assert_eq!(ends.collect::<Vec<_>>(), [-220, -220]);
 }
 
+/// The end of one Task among others gathers with theirs before it is written.
+#[test]
+fn an_exit_that_was_seen_counts_though_others_delete_the_pod() {
+    let deletions: [fn(&mut Cluster); 2] =
+        [|cluster| cluster.remove_pod("job-w-0"), |cluster| cluster.delete_pod_by_others("job-w-0")];
+    for delete in deletions {
+        let mut cluster = Cluster::new(policy());
+        cluster.running("job", 3);
+        cluster.exit("job-w-0", 7);
+        cluster.deliver();
+        cluster.turn();
+        assert_eq!(cluster.log, [""; 0], "more may follow");
+        delete(&mut cluster);
+        cluster.deliver();
+        cluster.live(SECOND * 3);
+        assert_eq!(cluster.status("job").attempt_status.completion_status.as_ref().unwrap().code, 7);
+    }
+}
+
+#[test]
+fn an_exit_that_a_deletion_by_others_caused_does_not_count() {
+    let mut cluster = Cluster::new(policy());
+    cluster.running("job", 3);
+    let at = cluster.server_time();
+    cluster.change_pod("job-w-0", |pod| pod.deletion = Some(Deletion { at, grace_sec: 30 }));
+    cluster.exit("job-w-0", 143);
+    cluster.remove_pod("job-w-0");
+    cluster.deliver();
+    cluster.live(SECOND * 3);
+    assert_eq!(cluster.status("job").attempt_status.completion_status.as_ref().unwrap().code, -101);
+}
+
 #[test]
 fn another_pod_under_the_name_proves_the_recorded_one_gone() {
     let mut cluster = Cluster::new(policy());

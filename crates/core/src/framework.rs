@@ -235,17 +235,10 @@ impl Step<'_> {
             let advance = Advance { o, m, policy, role: wanted, pods, has_config_map };
             advance.role(role, &mut room, reports);
         }
-        let at = self.m.time();
-        let running = roles
-            .iter()
-            .flat_map(TaskRoleStatus::tasks)
-            .any(|task| !task.deletion_pending && task.state == State::AttemptRunning);
         if let Some(completed) = completion::evaluate(spec, roles) {
             self.end(next, completed);
-        } else if running {
-            next.run_time.get_or_insert(at);
-            next.attempt_status.run_time.get_or_insert(at);
-            transition(next, State::AttemptRunning, at);
+        } else if record_run(next) {
+            transition(next, State::AttemptRunning, self.m.time());
         }
     }
 
@@ -266,7 +259,8 @@ impl Step<'_> {
             }
         }
         attempt.completion_status = Some(Box::new(completed));
-        if attempt.config_map_uid.is_some() {
+        record_run(next);
+        if next.attempt_status.config_map_uid.is_some() {
             transition(next, State::AttemptDeletionPending, at);
         } else {
             complete_attempt(next, at);
@@ -318,6 +312,15 @@ pub(crate) fn describe(end: &FrameworkAttemptCompletionStatus) -> String {
         format!("; Task {}-{}: {}", trigger.task_role_name, trigger.task_index, trigger.message)
     });
     format!("{name:?} as {} ({}): {}{trigger}", end.phrase, end.code, end.diagnostics)
+}
+
+/// Records when the first Task of the attempt ran, if one did. The Task may have ended since.
+fn record_run(next: &mut FrameworkStatus) -> bool {
+    let tasks = next.all_tasks().filter(|task| !task.deletion_pending);
+    let ran = tasks.filter_map(|task| task.run_time).min();
+    next.run_time = next.run_time.or(ran);
+    next.attempt_status.run_time = next.attempt_status.run_time.or(ran);
+    ran.is_some()
 }
 
 fn record_config_map(next: &mut FrameworkStatus, uid: String) {

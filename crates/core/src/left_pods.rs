@@ -1,7 +1,7 @@
 //! The last facts about Pods that have left the cache, for Tasks whose status does not have them yet.
 //!
 //! The exit that was seen stays the end of its Task, even if others delete the Pod before a status is
-//! written. The number of Pods is bounded.
+//! written. So does the time when the Pod was first seen Running. The number of Pods is bounded.
 
 use std::collections::BTreeMap;
 
@@ -27,9 +27,9 @@ impl LeftPods {
         self.0.get(uid).map(|pod| &pod.facts)
     }
 
-    /// A Pod leaves the cache. Nothing is remembered of one that has not ended by itself.
+    /// A Pod leaves the cache. Nothing is remembered of one that neither ran nor ended by itself.
     pub fn insert(&mut self, pod: Box<CachedPod>) {
-        if pod.own_end().is_none() {
+        if pod.own_end().is_none() && pod.ran_at.is_none() {
             return;
         }
         if self.0.len() >= MOST {
@@ -72,9 +72,9 @@ mod tests {
     }
 
     #[test]
-    fn only_pods_that_ended_by_themselves_are_remembered() {
+    fn only_pods_that_ran_or_ended_by_themselves_are_remembered() {
         let mut left = LeftPods::default();
-        left.insert(PodFacts::new("a", "map", PodPhase::Running).into());
+        left.insert(PodFacts::new("a", "map", PodPhase::Pending).into());
         assert!(left.is_empty());
         left.insert(ended("a").into());
         assert_eq!(left.get("a"), Some(&ended("a")));

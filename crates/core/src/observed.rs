@@ -67,7 +67,7 @@ pub struct Objects {
     pub pod_creates: PodMap<Create>,
     /// UIDs of objects that were known and that are confirmed to be gone (rule A6).
     pub gone: BTreeSet<String>,
-    /// Pods that left the cache and may have ended by themselves before.
+    /// Pods that left the cache, and ran or ended by themselves before.
     pub left_pods: LeftPods,
     /// UIDs for which a delete is in flight, or accepted and not yet seen.
     pub deletes: BTreeSet<String>,

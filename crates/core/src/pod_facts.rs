@@ -25,6 +25,8 @@ pub struct PodFacts {
     pub end: Option<Box<TerminatedPod>>,
     /// Whether its end was seen before its deletion, which is under way.
     pub ended_first: bool,
+    /// When the watch first showed it Running.
+    pub ran_at: Option<Time>,
     /// Known by a GET only: the watch has not shown it.
     pub unwatched: bool,
 }
@@ -42,6 +44,7 @@ impl PodFacts {
             host_ip: String::new(),
             end: None,
             ended_first: false,
+            ran_at: None,
             unwatched: false,
         }
     }
@@ -53,6 +56,7 @@ impl PodFacts {
 
     /// Takes over what earlier facts about the same Pod prove.
     pub fn continue_from(&mut self, before: &PodFacts) {
+        self.ran_at = before.ran_at.or(self.ran_at);
         if before.own_end().is_some() {
             self.end = before.end.clone();
             self.ended_first = self.deletion.is_some();

@@ -48,6 +48,9 @@ pub(crate) fn end(
     if let Some(Outcome::Acknowledged { uid }) = outcome(task, o) {
         record_pod(task, uid.clone());
     }
+    let uid = task.attempt_status.pod_uid.as_deref();
+    let pod = uid.and_then(|uid| o.objects.pod(&task.attempt_status.pod_name, uid));
+    record_run(task, pod.and_then(|pod| pod.ran_at));
     task.to_mut().attempt_status.completion_status = Some(Box::new(completion()));
     if task.attempt_status.pod_uid.is_some() || has_orphan(task, o) {
         transition(task, State::AttemptDeletionPending, at);
@@ -91,6 +94,15 @@ fn place(task: &mut Shared<TaskStatus>, pod: &PodFacts) {
         if known.as_ref() != Some(seen) {
             *known = Some(seen.clone());
         }
+    }
+}
+
+/// Records when the Pod was first seen Running, if it was.
+fn record_run(task: &mut Shared<TaskStatus>, ran: Option<Time>) {
+    if ran.is_some() && (task.run_time.is_none() || task.attempt_status.run_time.is_none()) {
+        let task = task.to_mut();
+        task.run_time = task.run_time.or(ran);
+        task.attempt_status.run_time = task.attempt_status.run_time.or(ran);
     }
 }
 
@@ -247,6 +259,7 @@ impl Advance<'_> {
             None if !self.has_config_map => return false,
             None => TaskAttemptCompletionStatus::predefined(Code::PodExternalDeleted, by_others.to_owned()),
         };
+        record_run(task, pod.and_then(|pod| pod.ran_at));
         task.to_mut().attempt_status.completion_status = Some(Box::new(end));
         true
     }
@@ -281,17 +294,14 @@ impl Advance<'_> {
             return;
         }
         place(task, pod);
+        record_run(task, pod.ran_at);
         match pod.phase {
             PodPhase::Pending | PodPhase::Unknown if task.state == State::AttemptCreationRequested => {
                 transition(task, State::AttemptPreparing, at);
             }
             PodPhase::Pending | PodPhase::Unknown => {}
             PodPhase::Running => {
-                if task.run_time.is_none() || task.attempt_status.run_time.is_none() {
-                    let task = task.to_mut();
-                    task.run_time.get_or_insert(at);
-                    task.attempt_status.run_time.get_or_insert(at);
-                }
+                record_run(task, Some(at));
                 transition(task, State::AttemptRunning, at);
             }
             PodPhase::Succeeded | PodPhase::Failed => {

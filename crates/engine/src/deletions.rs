@@ -153,7 +153,7 @@ impl Deletions {
 }
 
 fn last_seen(name: &str, facts: &PodFacts, resource_version: u128) -> LastSeen {
-    let state = LastState::Facts { facts: facts.clone(), resource_version };
+    let state = LastState::Facts { facts: Box::new(facts.clone()), resource_version };
     LastSeen { name: name.to_owned(), uid: facts.uid.clone(), state }
 }
 

@@ -29,7 +29,7 @@ pub enum LastState {
     /// The facts that the cache held: no event showed its deletion.
     Facts {
         /// The facts.
-        facts: PodFacts,
+        facts: Box<PodFacts>,
         /// `metadata.resourceVersion`.
         resource_version: u128,
     },

@@ -294,7 +294,8 @@ impl Controller {
         let (ticket, answered) = ended.map_err(Error::TaskFailed)?;
         let now = self.clock.now();
         match answered {
-            Answered::Engine((reply, server)) => {
+            Answered::Engine(answer) => {
+                let (reply, server) = *answer;
                 self.engine.step(now, engine::Event::Reply { ticket, reply, server });
             }
             Answered::Queue((reply, _)) => {

@@ -228,6 +228,34 @@ fn an_exit_that_was_seen_stays_though_others_delete_the_pod() {
     }
 }
 
+/// The Pod has started since the last write, too.
+#[test]
+fn a_run_that_no_status_shows_is_recorded_with_its_end() {
+    type End = fn(&mut World);
+    let ends: [(End, State); 5] = [
+        (|world| _ = world.exit("a", 0, 0), State::AttemptRunning),
+        (|world| _ = world.exit("a", 0, 0).vanish("a", 0), State::AttemptRunning),
+        (|world| _ = world.vanish("a", 0), State::AttemptRunning),
+        (|world| _ = world.terminate("a", 0, 30), State::AttemptRunning),
+        (|world| _ = world.stop(), State::AttemptDeletionPending),
+    ];
+    for (end, state) in ends {
+        let mut world = framework().role("a", 2).policy(-1, -1).world();
+        world.settle();
+        let ran = world.cluster.now;
+        world.cluster.run_pod("job-a-0");
+        world.cluster.objects.pods.get_mut("job-a-0").unwrap().ran_at = Some(ran);
+        end(&mut world);
+        world.pass(1).step();
+        let (status, task) = (world.status(), world.task("a", 0));
+        assert_eq!([status.run_time, status.attempt_status.run_time], [Some(ran); 2]);
+        assert_eq!([task.run_time, task.attempt_status.run_time], [Some(ran); 2]);
+        assert!(task.attempt_status.completion_status.is_some());
+        assert_eq!(status.state, state);
+        world.settle();
+    }
+}
+
 #[test]
 fn an_exit_that_follows_a_deletion_by_others_is_no_end_of_its_own() {
     let ends: [fn(&mut World); 2] = [|_| {}, |world| _ = world.vanish("a", 0)];

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use framework_api::Time;
+use framework_core::observed::PodPhase;
 use framework_core::snapshot::Trigger;
 use tracing::debug;
 
@@ -228,8 +230,9 @@ impl Engine {
         let list_number = self.cache.pods.list_number;
         match change {
             Change::Restarted => self.cache.pods.list_number += 1,
-            Change::Listed(object) | Change::Applied(object) => {
+            Change::Listed(mut object) | Change::Applied(mut object) => {
                 self.taken_by_another(now, &object);
+                self.note_run(now, &mut object);
                 let (key, name) = (object.key.clone(), object.name.clone());
                 let Entry { known, state } = self.cache.entry(&key);
                 if state.is_none() {
@@ -257,6 +260,13 @@ impl Engine {
                 }
                 self.synced(now, Kind::Pods, covered);
             }
+        }
+    }
+
+    /// Notes when a Pod is seen Running: it may have ended when its Framework is evaluated.
+    fn note_run(&self, now: Now, pod: &mut PodObject) {
+        if pod.facts.phase == PodPhase::Running && self.clock.time.is_known() {
+            pod.facts.ran_at = Some(Time::floor(self.clock.time.now(now)));
         }
     }
 

@@ -138,7 +138,8 @@ fn a_pod_that_no_event_showed_says_so_and_gives_the_known_facts() {
         })),
         ..PodFacts::new("p", "c", PodPhase::Failed)
     };
-    let (sentence, _, object) = parts(&pod(LastState::Facts { facts, resource_version: 42 }));
+    let (sentence, _, object) =
+        parts(&pod(LastState::Facts { facts: Box::new(facts), resource_version: 42 }));
     assert!(sentence.contains("incomplete"), "{sentence}");
     assert_eq!((&object["apiVersion"], &object["kind"]), (&json!("v1"), &json!("Pod")));
     let metadata = &object["metadata"];

@@ -115,6 +115,22 @@ fn the_end_of_a_pod_outlives_its_deletion_by_others() {
 }
 
 #[test]
+fn the_first_time_when_a_pod_was_seen_running_is_kept() {
+    let mut known = ObjectCache::default();
+    let ran = |second| Some(Time::floor(jiff::Timestamp::from_second(second).unwrap()));
+    for (version, second) in [(1, 10), (2, 20)] {
+        let mut running = pod("a", version);
+        running.facts.ran_at = ran(second);
+        let is_news = known.apply_pod(running, Source::Watch, 1);
+        assert_eq!(is_news, version == 1);
+    }
+    known.apply_pod(ended("a", 3, 7), Source::Watch, 1);
+    assert_eq!(known.objects.pod("job-w-0", "a").unwrap().ran_at, ran(10));
+    known.delete_pod(&removed("a", 4));
+    assert_eq!(known.objects.left_pods.get("a").unwrap().ran_at, ran(10));
+}
+
+#[test]
 fn the_end_of_a_pod_that_the_controller_deletes_is_not_kept() {
     let mut known = ObjectCache::default();
     known.apply_pod(ended("a", 1, 7), Source::Watch, 1);

@@ -20,7 +20,7 @@ use crate::send::{Answer, Fence, send};
 
 /// The outcome of a request, for the part that sent it.
 pub enum Answered {
-    Engine(Answer<Object>),
+    Engine(Box<Answer<Object>>),
     Queue(Answer<framework_queueing::Object>),
 }
 
@@ -62,9 +62,9 @@ impl Requests {
                 && !is_written(receipt).await
             {
                 let reason = "standard error does not take the history that goes before it";
-                return (ticket, Answered::Engine((Reply::NotSent(reason.to_owned()), None)));
+                return (ticket, Answered::Engine(Box::new((Reply::NotSent(reason.to_owned()), None))));
             }
-            (ticket, Answered::Engine(sending.await))
+            (ticket, Answered::Engine(Box::new(sending.await)))
         });
     }
 

@@ -112,6 +112,34 @@ fn the_first_run_of_a_framework_is_measured_once_from_its_creation() {
     assert_eq!(measured, [&Measure::Running { after }]);
 }
 
+/// A Pod starts and ends while the changes before still gather.
+#[test]
+fn the_run_of_a_pod_that_ends_at_once_is_recorded_with_its_end() {
+    let puts = [false, true].map(|runs| {
+        let mut cluster = Cluster::new(policy());
+        cluster.create_framework("job", 2);
+        cluster.deliver();
+        cluster.live(SECOND * 2);
+        cluster.log.clear();
+        if runs {
+            cluster.run_pod("job-w-0");
+            cluster.deliver();
+            cluster.turn();
+        }
+        cluster.exit("job-w-0", 0);
+        cluster.deliver();
+        cluster.live(SECOND * 2);
+        let status = cluster.status("job");
+        let task = status.task("w", 0).unwrap();
+        assert_eq!(task.state, State::Completed);
+        let times = [status.run_time, status.attempt_status.run_time, task.run_time];
+        assert_eq!(times.map(|time| time.is_some()), [runs; 3]);
+        assert_eq!(task.attempt_status.run_time, task.run_time);
+        cluster.count("put")
+    });
+    assert_eq!(puts[0], puts[1], "it costs no write");
+}
+
 #[test]
 fn a_quiet_engine_wants_no_turn_soon() {
     let mut cluster = Cluster::new(policy());

@@ -296,10 +296,12 @@ impl Advance<'_> {
         place(task, pod);
         record_run(task, pod.ran_at);
         match pod.phase {
-            PodPhase::Pending | PodPhase::Unknown if task.state == State::AttemptCreationRequested => {
+            // Also from AttemptRunning: a node that restarts a Pod prepares it again.
+            PodPhase::Pending => transition(task, State::AttemptPreparing, at),
+            PodPhase::Unknown if task.state == State::AttemptCreationRequested => {
                 transition(task, State::AttemptPreparing, at);
             }
-            PodPhase::Pending | PodPhase::Unknown => {}
+            PodPhase::Unknown => {}
             PodPhase::Running => {
                 record_run(task, Some(at));
                 transition(task, State::AttemptRunning, at);

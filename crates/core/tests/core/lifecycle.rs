@@ -3,6 +3,7 @@
 use framework_api::State;
 use framework_api::code::Code;
 use framework_core::Action;
+use framework_core::observed::PodPhase;
 
 use crate::world::{World, framework};
 
@@ -253,6 +254,25 @@ fn a_run_that_no_status_shows_is_recorded_with_its_end() {
         assert!(task.attempt_status.completion_status.is_some());
         assert_eq!(status.state, state);
         world.settle();
+    }
+}
+
+#[test]
+fn a_task_whose_pod_is_pending_again_is_prepared_again() {
+    let mut world = framework().role("a", 1).world();
+    world.settle().run();
+    let ran = world.task("a", 0).run_time;
+    for (phase, state) in [
+        (PodPhase::Unknown, State::AttemptRunning),
+        (PodPhase::Pending, State::AttemptPreparing),
+        (PodPhase::Unknown, State::AttemptPreparing),
+        (PodPhase::Running, State::AttemptRunning),
+    ] {
+        world.cluster.objects.pods.get_mut("job-a-0").unwrap().phase = phase;
+        world.pass(10).settle();
+        let task = world.task("a", 0);
+        assert_eq!((task.state, world.state()), (state, State::AttemptRunning));
+        assert_eq!([task.run_time, task.attempt_status.run_time], [ran; 2], "the first run");
     }
 }
 

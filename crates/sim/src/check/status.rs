@@ -142,10 +142,16 @@ fn moves(
 fn same_attempt(old: Status<'_>, new: Status<'_>) -> Result<(), String> {
     kept(old.attempt(), new.attempt(), SET_ONCE_IN_ATTEMPT)?;
     let (was, is) = (old.state(), new.state());
-    if new.rank() < old.rank() {
+    // The Pod of a Task may become Pending again.
+    let pends = is_task(old) && old.is("AttemptRunning") && new.is("AttemptPreparing");
+    if new.rank() < old.rank() && !pends {
         return Err(format!("it went back from {was} to {is}"));
     }
     Ok(())
+}
+
+fn is_task(status: Status<'_>) -> bool {
+    status.0.get("index").is_some()
 }
 
 /// Whether this write completes it, with no other attempt.
@@ -188,8 +194,7 @@ fn next_attempt(
     change: &Change,
     (ending, cut_short): (bool, bool),
 ) -> Result<(), String> {
-    let is_task = old.0.get("index").is_some();
-    let is_stored = if is_task { !old.completion().is_null() } else { old.is("AttemptCompleted") };
+    let is_stored = if is_task(old) { !old.completion().is_null() } else { old.is("AttemptCompleted") };
     if !is_stored {
         return Err(format!("it was retried from {}", old.state()));
     }
@@ -276,7 +281,9 @@ mod tests {
     #[test]
     fn going_back_is_wrong() {
         let nothing = |_: &mut HistoryBuilder| {};
-        assert!(said(nothing, |task| task["state"] = json!("AttemptPreparing")).contains("went back"));
+        assert!(
+            said(nothing, |task| task["state"] = json!("AttemptCreationRequested")).contains("went back")
+        );
         let runs = |task: &mut Value| task["attemptStatus"]["podUID"] = json!("other");
         assert!(said(nothing, runs).contains("podUID changed"));
         let other = |task: &mut Value| task["attemptStatus"]["completionStatus"]["code"] = json!(9);
@@ -286,6 +293,15 @@ mod tests {
         let kept =
             |builder: &mut HistoryBuilder| builder.edit_task(0, |task| task["deletionPending"] = json!(true));
         assert!(said(kept, |task| task["deletionPending"] = json!(false)).contains("taken back"));
+    }
+
+    #[test]
+    fn only_a_task_is_prepared_again() {
+        let mut builder = HistoryBuilder::running();
+        builder.edit_task(0, |task| task["state"] = json!("AttemptPreparing"));
+        assert_eq!(check(&builder.history()), Ok(()));
+        builder.edit(|status| status["state"] = json!("AttemptPreparing"));
+        assert!(check(&builder.history()).unwrap_err().what.contains("went back"));
     }
 
     #[test]

@@ -226,7 +226,7 @@ impl<'a> Acts<'a> {
         }
         let running = matches!(self.status.state, State::AttemptPreparing | State::AttemptRunning)
             && self.status.attempt_status.completion_status.is_none()
-            && self.o.framework.spec.execution_type == ExecutionType::Start
+            && self.o.framework.spec.execution_type != ExecutionType::Stop
             && !permit::is_deleted_in_foreground(self.o.framework);
         if !running || growth::waits(task, self.o, self.policy) {
             return;

@@ -158,6 +158,18 @@ fn a_framework_that_waits_to_be_started_creates_nothing() {
     assert_eq!(world.state(), State::AttemptRunning);
 }
 
+/// The original accepts that a running Framework is set back to Create, and ignores it.
+#[test]
+fn create_holds_back_only_an_attempt_that_is_yet_to_begin() {
+    let mut world = framework().role("a", 1).task_retry(false, 1).retry(false, 1).world();
+    world.settle().run();
+    world.edit(|spec| spec.execution_type = framework_api::ExecutionType::Create);
+    world.exit("a", 0, 1).settle().run();
+    assert_eq!((world.task("a", 0).attempt_status.id, world.task("a", 0).state), (1, State::AttemptRunning));
+    world.exit("a", 0, 1).settle();
+    assert_eq!((world.status().attempt_status.id, world.state()), (1, State::AttemptCreationPending));
+}
+
 #[test]
 fn stop_ends_a_framework_in_two_writes() {
     let mut world = framework().role("a", 30).retry(false, -2).world();

@@ -1,9 +1,10 @@
 //! Refused creates: one create finds out whether a refusal has passed, not one for each Task.
 //!
-//! The Pods of a TaskRole are made from one template, so a refusal of one of them is a refusal of all.
-//! TaskRoles that are refused for one reason are probed in turn. Guarantees: after a refusal, no Pod of the
-//! TaskRole is created until a delay is over; then one Pod of all TaskRoles that were refused for the same
-//! reason is. Other TaskRoles are not affected, unless 16 were refused.
+//! The Pods of a TaskRole are made from one template, so a refusal of one is mostly a refusal of all.
+//! Guarantees: after a refusal, no Pod of the TaskRole is created until a delay is over; then one Pod of all
+//! TaskRoles that were refused for the same reason is. These TaskRoles take turns, and so do the Tasks of
+//! each, because a webhook may refuse a single Pod for ever. Other TaskRoles are not affected, unless 16 were
+//! refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,7 +24,8 @@ pub struct Probes {
 
 #[derive(Debug, Default)]
 struct Refused {
-    task_roles: BTreeSet<String>,
+    /// Each with the index of its Task that was refused last.
+    task_roles: BTreeMap<String, i32>,
     failures: Failures,
     until: Duration,
     /// The name of the Pod whose create is in flight to find out.
@@ -43,13 +45,13 @@ impl Probes {
         now: Duration,
         delay: impl FnOnce(u32) -> Duration,
     ) -> Option<Duration> {
-        let Action::CreatePod { name, task_role, .. } = action else { return None };
+        let Action::CreatePod { name, task_role, task_index, .. } = action else { return None };
         let was_probe = self.ended(name);
         self.refused.retain(|other, refused| {
-            *other == code || !refused.task_roles.remove(task_role) || !refused.task_roles.is_empty()
+            *other == code || refused.task_roles.remove(task_role).is_none() || !refused.task_roles.is_empty()
         });
         let refused = self.refused.entry(code).or_default();
-        refused.task_roles.insert(task_role.clone());
+        refused.task_roles.insert(task_role.clone(), *task_index);
         if refused.until == Duration::ZERO || was_probe {
             refused.until = now + delay(refused.failures.another(true));
         }
@@ -60,7 +62,7 @@ impl Probes {
     pub fn accepted(&mut self, action: &Action) {
         if let Action::CreatePod { name, task_role, .. } = action {
             let is_of = |refused: &Refused| {
-                refused.task_roles.contains(task_role) || refused.probe.as_ref() == Some(name)
+                refused.task_roles.contains_key(task_role) || refused.probe.as_ref() == Some(name)
             };
             self.refused.retain(|_, refused| !is_of(refused));
         }
@@ -69,7 +71,7 @@ impl Probes {
     /// A create is sent.
     pub fn sent(&mut self, action: &Action) {
         if let Action::CreatePod { name, .. } = action
-            && let Some((code, task_role)) = self.delays(action)
+            && let Some((code, task_role, _)) = self.delays(action)
             && let Some(refused) = self.refused.get_mut(&code)
             && refused.probe.is_none()
         {
@@ -92,17 +94,18 @@ impl Probes {
         if self.refused.is_empty() {
             return;
         }
-        let mut chosen: BTreeMap<u16, (bool, &str, usize)> = BTreeMap::new();
+        let mut chosen = BTreeMap::new();
         for (index, action) in acts.iter().enumerate() {
-            let Some((code, task_role)) = self.delays(action) else { continue };
+            let Some((code, task_role, task_index)) = self.delays(action) else { continue };
             let refused = &self.refused[&code];
             if now >= refused.until && refused.probe.is_none() {
-                // The TaskRole after the last one, or the first.
-                let rank = (*task_role <= *refused.last, task_role, index);
+                // The TaskRole after the last one, or the first, and likewise its Task.
+                let is_before = refused.task_roles.get(task_role).is_some_and(|last| task_index <= *last);
+                let rank = (*task_role <= *refused.last, task_role, is_before, task_index, index);
                 chosen.entry(code).and_modify(|least| *least = rank.min(*least)).or_insert(rank);
             }
         }
-        let probes: BTreeSet<usize> = chosen.into_values().map(|(_, _, index)| index).collect();
+        let probes: BTreeSet<usize> = chosen.into_values().map(|rank| rank.4).collect();
         let mut index = 0..;
         acts.retain(|action| {
             let is_probe = index.next().is_some_and(|index| probes.contains(&index));
@@ -110,12 +113,12 @@ impl Probes {
         });
     }
 
-    /// The refusal that a create waits for, and its TaskRole.
-    fn delays<'a>(&self, action: &'a Action) -> Option<(u16, &'a str)> {
-        let Action::CreatePod { task_role, .. } = action else { return None };
-        let own = self.refused.iter().find(|(_, refused)| refused.task_roles.contains(task_role));
+    /// The refusal that a create waits for, its TaskRole, and its index there.
+    fn delays<'a>(&self, action: &'a Action) -> Option<(u16, &'a str, i32)> {
+        let Action::CreatePod { task_role, task_index, .. } = action else { return None };
+        let own = self.refused.iter().find(|(_, refused)| refused.task_roles.contains_key(task_role));
         let of_many = || self.refused.iter().find(|(_, refused)| refused.task_roles.len() >= MANY);
-        own.or_else(of_many).map(|(code, _)| (*code, task_role.as_str()))
+        own.or_else(of_many).map(|(code, _)| (*code, task_role.as_str(), *task_index))
     }
 
     /// A create is not in flight any more. Returns whether it was a probe.
@@ -198,6 +201,23 @@ mod tests {
         assert_eq!(free(&probes, 3, now + SECOND), ["r01", "r02"], "one for each reason");
         probes.accepted(&create("r02", 0));
         assert_eq!(free(&probes, 3, now), ["r00", "r02"], "they need not wait any more");
+    }
+
+    #[test]
+    fn a_task_that_is_always_refused_lets_the_others_be_probed() {
+        let mut probes = Probes::default();
+        for role in ["a", "b"] {
+            probes.refused(&create(role, 0), 403, Duration::ZERO, |_| SECOND);
+        }
+        let turns = [("a", 1), ("b", 1), ("a", 2), ("b", 2), ("a", 0), ("b", 0), ("a", 1)];
+        for (second, (role, index)) in (1..).zip(turns) {
+            let now = SECOND * second;
+            let mut due: Vec<Action> = (0..6).map(|n| create(["a", "b"][n / 3], n as i32 % 3)).collect();
+            probes.thin(&mut due, now);
+            assert_eq!(due, [create(role, index)]);
+            probes.sent(&due[0]);
+            probes.refused(&due[0], 403, now, |_| SECOND);
+        }
     }
 
     #[test]

@@ -28,8 +28,8 @@ pub mod queueing;
 pub const MOST_BYTES: usize = pace::MOST_BYTES;
 /// The same of a refusal. The API server lists each cause twice, and a Pod may have 100,000.
 pub const MOST_BYTES_OF_FAILURE: usize = 64 << 10;
-/// The bytes of a message that are kept: one may be kept for each Task.
-const MOST_OF_MESSAGE: usize = 1024;
+/// The bytes of a message that are kept, as many as of a container's: one may be kept for each Task.
+const MOST_OF_MESSAGE: usize = 4096;
 
 /// The `Date` of a response.
 pub fn server_time(headers: &HeaderMap) -> Option<Time> {

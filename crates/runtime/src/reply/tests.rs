@@ -351,6 +351,20 @@ fn a_page_of_units_says_where_the_next_one_begins() {
 }
 
 #[test]
+fn a_refusal_is_as_long_as_the_message_of_a_container_may_be() {
+    let message = |length: usize| {
+        let body = failure(403, "Forbidden", &"x".repeat(length)).to_string();
+        let headers = HeaderMap::new();
+        match of_response(&act(create_pod()), StatusCode::FORBIDDEN, &headers, body.as_bytes()) {
+            Reply::Refused(rejection) => rejection.message,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(message(4096), "x".repeat(4096));
+    assert_eq!(message(4097), "x".repeat(4096) + " [cut]");
+}
+
+#[test]
 fn a_refusal_with_100_000_causes_is_cut_before_it_is_decoded() {
     let cause = r#"{"reason":"FieldValueRequired","message":"Required value","field":"spec.volumes[0]"}"#;
     let message = "spec.volumes[0].name: Required value, ".repeat(100_000);

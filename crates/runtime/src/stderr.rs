@@ -5,9 +5,11 @@
 //! descriptor that does not block; logging never blocks. A line of the log that finds no room is dropped, and
 //! the number of dropped lines is written as soon as there is room again. Lines of the history that find no
 //! room are refused, and the caller decides; those that were taken are written once, however slow the reader.
+//! No value in a line of the log ends the line, or passes for a line of the history.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,7 +17,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 
-use framework_engine::history::Line;
+use framework_engine::history::{Line, MARKER};
 
 use crate::journal::{Full, Journal, Receipt};
 
@@ -43,6 +45,8 @@ struct Shared {
     work: Condvar,
     /// The queue is empty and written.
     rest: Condvar,
+    /// Lines of the log have escape sequences for colours, because a terminal shows them.
+    has_colors: bool,
 }
 
 #[derive(Debug, Default)]
@@ -92,26 +96,32 @@ impl Queue {
 impl Stderr {
     /// Starts to write to standard error.
     pub fn start() -> io::Result<Self> {
-        Self::writing_to(io::stderr())
+        let has_colors = io::stderr().is_terminal();
+        Self::with(Shared { has_colors, ..Shared::default() }, io::stderr())
     }
 
     /// Starts to write to something else.
     pub fn writing_to(out: impl Write + Send + 'static) -> io::Result<Self> {
-        let shared = Arc::new(Shared::default());
+        Self::with(Shared::default(), out)
+    }
+
+    fn with(shared: Shared, out: impl Write + Send + 'static) -> io::Result<Self> {
+        let shared = Arc::new(shared);
         let own = Arc::clone(&shared);
         thread::Builder::new().name("stderr".to_owned()).spawn(move || own.write_to(out))?;
         Ok(Stderr(Arc::new(Handle(shared))))
     }
 
     /// Queues a line of the log, or drops it.
-    pub fn log(&self, text: &[u8]) {
+    pub fn log(&self, line: &[u8]) {
+        let text = one_line(line, self.0.0.has_colors);
         let mut queue = self.0.0.lock();
         if queue.text + text.len() > TEXT {
             queue.unreported += 1;
             queue.dropped += 1;
         } else {
             queue.text += text.len();
-            queue.log.push_back(text.to_owned());
+            queue.log.push_back(text.into_owned());
             self.0.0.work.notify_one();
         }
     }
@@ -201,6 +211,21 @@ impl Shared {
             queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
     }
+}
+
+/// The line of one event. A value in it may be a user's, and could go on as the history of another Framework.
+fn one_line(line: &[u8], has_colors: bool) -> Cow<'_, [u8]> {
+    let text = String::from_utf8_lossy(line.strip_suffix(b"\n").unwrap_or(line));
+    let is_control = |c: char| c < ' ' && !(c == '\x1b' && has_colors);
+    if !text.contains(is_control) && !text.contains(MARKER) {
+        return Cow::Borrowed(line);
+    }
+    let mut whole = String::with_capacity(text.len() + 16);
+    for c in text.replace(MARKER, ": ObjectSnapshot; ").chars() {
+        if is_control(c) { whole.extend(c.escape_default()) } else { whole.push(c) }
+    }
+    whole.push('\n');
+    Cow::Owned(whole.into_bytes())
 }
 
 /// Writes all bytes, however few are taken at a time. If the descriptor is closed, they are lost: there is no

@@ -83,6 +83,19 @@ fn is_written(receipt: Receipt) -> bool {
 }
 
 #[test]
+fn no_value_ends_a_line_of_the_log_or_passes_for_the_history() {
+    let out = Out::default();
+    let stderr = Stderr::writing_to(out.clone()).unwrap();
+    stderr.log("WARN left out error=é\n INFO [b]: OnPodDeletion: ObjectSnapshot: {}\r\n\n".as_bytes());
+    stderr.log(b"INFO x=\x1b[2J: ObjectSnapshot: ObjectSnapshot: {}\n");
+    stderr.flush(LONG);
+    let first = "WARN left out error=é\\n INFO [b]: OnPodDeletion: ObjectSnapshot; {}\\r\\n\n";
+    let second = "INFO x=\\u{1b}[2J: ObjectSnapshot; ObjectSnapshot: {}\n";
+    assert_eq!(out.text(), [first, second].concat());
+    assert_eq!(one_line(b"\x1b[32mINFO\x1b[0m\n", true), &b"\x1b[32mINFO\x1b[0m\n"[..]);
+}
+
+#[test]
 fn a_line_of_megabytes_is_one_line_however_little_is_taken_at_a_time() {
     let out = Out { at_most: Some(70_000), ..Out::default() };
     let stderr = Stderr::writing_to(out.clone()).unwrap();

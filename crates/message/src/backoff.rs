@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::Reply;
+
 /// Grows from `first` by powers of two up to `last`.
 #[derive(Clone, Copy, Debug)]
 pub struct Backoff {
@@ -31,6 +33,26 @@ impl Failures {
         self.count = self.count.saturating_add(1);
         self.count
     }
+
+    /// Counts one more failure, of a request that was sent or was not. Returns the delay before another try.
+    pub fn delay(&mut self, sent: bool, jitter: u64) -> Duration {
+        let backoff = if sent { REFUSED } else { NOT_SENT };
+        backoff.delay(self.another(sent), jitter)
+    }
+
+    /// As [`Failures::delay`], of a request with this reply: never less than the pause that it asks for.
+    pub fn delay_after<T>(&mut self, reply: &Reply<T>, jitter: u64) -> Duration {
+        let delay = self.delay(reply.was_sent(), jitter);
+        match reply {
+            Reply::Refused(rejection) => delay.max(rejection.pause().unwrap_or_default()),
+            _ => delay,
+        }
+    }
+
+    /// How often the request failed in a row.
+    pub fn count(self) -> u32 {
+        self.count
+    }
 }
 
 impl Backoff {
@@ -54,6 +76,7 @@ pub fn mix(number: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Rejection;
 
     #[test]
     fn delays_double_up_to_a_minute() {
@@ -72,6 +95,21 @@ mod tests {
         let mut failures = Failures::default();
         let counts = [false, false, false, true, true, false].map(|sent| failures.another(sent));
         assert_eq!(counts, [1, 2, 3, 1, 2, 1]);
+    }
+
+    #[test]
+    fn the_delay_after_a_reply_is_never_below_the_pause_that_it_asks_for() {
+        let refused = |seconds| {
+            let retry_after = Some(Duration::from_secs(seconds));
+            let (reason, message) = (String::new(), String::new());
+            Reply::<()>::Refused(Rejection { code: 429, reason, message, retry_after })
+        };
+        let mut failures = Failures::default();
+        assert_eq!(failures.delay_after(&refused(7), 3), Duration::from_secs(7));
+        assert_eq!(failures.delay_after(&refused(0), 3), REFUSED.delay(2, 3));
+        assert_eq!(failures.delay_after(&Reply::<()>::Unknown(String::new()), 3), REFUSED.delay(3, 3));
+        assert_eq!(failures.delay_after(&Reply::<()>::NotSent(String::new()), 3), NOT_SENT.delay(1, 3));
+        assert_eq!((failures.delay(false, 5), failures.count()), (NOT_SENT.delay(2, 5), 2));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use framework_message::backoff::{Failures, NOT_SENT, REFUSED};
+use framework_message::backoff::Failures;
 use framework_message::{Key, Rejection};
 use tracing::warn;
 
@@ -78,12 +78,12 @@ impl QueueState {
                 self.written = counts;
                 pause
             }
-            Reply::NotSent(_) => NOT_SENT.delay(self.failures.another(false), jitter),
+            Reply::NotSent(_) => self.failures.delay_after(reply, jitter),
             // It is gone, or another one of that name is there: the watch says so.
             Reply::Refused(Rejection { code: 404 | 409, .. }) => pause,
             reply => {
                 warn!(%queue, ?reply, "the status of a Queue was not written");
-                REFUSED.delay(self.failures.another(true), jitter).max(pause)
+                self.failures.delay_after(reply, jitter).max(pause)
             }
         };
         self.not_before = now + delay;
@@ -125,6 +125,14 @@ mod tests {
         let sooner = after(1, &Reply::NotSent(String::new()));
         assert!(matches!(sooner, Some(NextWrite::Wait(at)) if at < NOW + PAUSE));
         assert_eq!(after(1, &Reply::Unknown(String::new())), Some(NextWrite::Wait(NOW + PAUSE)));
+    }
+
+    #[test]
+    fn a_refused_write_waits_for_the_pause_that_the_api_server_asks_for() {
+        let (reason, message) = (String::new(), String::new());
+        let asked = Duration::from_secs(7);
+        let busy = Reply::Refused(Rejection { code: 429, reason, message, retry_after: Some(asked) });
+        assert_eq!(after(1, &busy), Some(NextWrite::Wait(NOW + asked)));
     }
 
     #[test]

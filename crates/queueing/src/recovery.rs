@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use framework_message::backoff::{Failures, NOT_SENT, REFUSED};
+use framework_message::backoff::Failures;
 use framework_message::{Key, Slot, Slots};
 
-use crate::object::{Page, UnitObject};
+use crate::object::{Page, Reply, UnitObject};
 
 /// Units in one page of a LIST, while no page is too large to be read.
 const PAGE: u32 = 500;
@@ -164,18 +164,16 @@ impl Listing {
         Some(NextPage::Send(self.after.clone(), self.limit))
     }
 
-    /// No page came back: it begins again, after a while. Whether the request was sent.
-    pub fn failed(&mut self, now: Duration, sent: bool, jitter: u64) {
+    /// No page came back, but this reply: it begins again, after a while.
+    pub fn failed(&mut self, now: Duration, reply: &Reply, jitter: u64) {
         self.busy = false;
         // A `continue` that is too old is worth nothing: from the first page on.
         self.after = None;
-        let backoff = if sent { REFUSED } else { NOT_SENT };
-        self.not_before = now + backoff.delay(self.failures.another(sent), jitter);
-    }
-
-    /// The page that did not come back may have been too large to be read.
-    pub fn halve_page(&mut self) {
-        self.limit = (self.limit / 2).max(LEAST);
+        self.not_before = now + self.failures.delay_after(reply, jitter);
+        if let Reply::Unknown(_) = reply {
+            // The page may have been too large to be read.
+            self.limit = (self.limit / 2).max(LEAST);
+        }
     }
 
     /// A page came back. Its units that are not known to be gone, and whether it is the last one.
@@ -191,6 +189,8 @@ impl Listing {
 
 #[cfg(test)]
 mod tests {
+    use framework_message::Rejection;
+
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -199,6 +199,12 @@ mod tests {
         let mut recovery = Recovery::default();
         recovery.wait(["ns".into()].into_iter(), SECOND);
         recovery
+    }
+
+    /// The API server asks for a pause of seven seconds.
+    fn refused() -> Reply {
+        let (reason, message) = (String::new(), String::new());
+        Reply::Refused(Rejection { code: 429, reason, message, retry_after: Some(SECOND * 7) })
     }
 
     fn page(after: Option<&str>) -> Page {
@@ -227,11 +233,10 @@ mod tests {
         assert_eq!(listing.next(SECOND), None, "one page at a time");
         assert!(!listing.received(page(Some("b"))).1);
         assert_eq!(listing.next(SECOND), Some(NextPage::Send(Some("b".into()), 500)));
-        listing.failed(SECOND, true, 0);
-        assert!(matches!(listing.next(SECOND), Some(NextPage::Wait(at)) if at > SECOND));
+        listing.failed(SECOND, &refused(), 0);
+        assert_eq!(listing.next(SECOND), Some(NextPage::Wait(SECOND * 8)), "as the API server asks");
         assert_eq!(listing.next(SECOND * 10), Some(NextPage::Send(None, 500)));
-        (0..9).for_each(|_| listing.halve_page());
-        listing.failed(SECOND * 10, true, 0);
+        (0..9).for_each(|_| listing.failed(SECOND * 10, &Reply::Unknown(String::new()), 0));
         assert_eq!(listing.next(SECOND * 100), Some(NextPage::Send(None, LEAST)));
         assert!(listing.received(page(None)).1);
     }

@@ -63,14 +63,10 @@ impl QueueController {
         let page = match reply {
             Reply::Object(Object::Page(page)) => page,
             reply => {
-                let sent = !matches!(reply, Reply::NotSent(_));
-                if sent {
+                if reply.was_sent() {
                     warn!(%namespace, ?reply, "the QueueUnits of a namespace cannot be listed");
                 }
-                if let Reply::Unknown(_) = reply {
-                    listing.halve_page();
-                }
-                listing.failed(now.steady, sent, jitter);
+                listing.failed(now.steady, &reply, jitter);
                 self.offer(Work::List(namespace));
                 return;
             }

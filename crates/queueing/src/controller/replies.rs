@@ -12,7 +12,6 @@ use crate::object::UnitObject;
 use crate::object::{Object, Reply};
 use crate::outgoing::{Sent, Work};
 use crate::unit::PendingRequest;
-use framework_message::backoff::{NOT_SENT, REFUSED};
 use framework_message::{Key, Now, Rejection, Ticket};
 
 impl QueueController {
@@ -71,17 +70,16 @@ impl QueueController {
                 state.writes.releasing = None;
                 self.stale.units.insert(key.clone());
             }
-            Reply::Refused(rejection) => {
+            Reply::Refused(ref rejection) => {
                 if rejection.code == 409 {
                     // Decided from an older version. The newer one is known already if the watch was faster.
                     let known = self.objects.units.get(key).map_or(0, |unit| unit.resource_version);
                     state.writes.unread =
                         !matches!(pending, PendingRequest::Status { base, .. } if base < known);
                 } else {
-                    let Rejection { code, message, .. } = &rejection;
+                    let Rejection { code, message, .. } = rejection;
                     warn!(unit = %key, code, message, "a write of a QueueUnit was refused");
-                    let delay = REFUSED.delay(state.writes.failures.another(true), jitter);
-                    state.writes.not_before = now.steady + delay.max(rejection.pause().unwrap_or_default());
+                    state.writes.not_before = now.steady + state.writes.failures.delay_after(&reply, jitter);
                     if releases && !state.writes.unsure {
                         state.writes.releasing = None;
                         self.stale.units.insert(key.clone());
@@ -90,8 +88,7 @@ impl QueueController {
             }
             Reply::NotSent(reason) => {
                 debug!(unit = %key, reason, "a write of a QueueUnit was not sent");
-                state.writes.not_before =
-                    now.steady + NOT_SENT.delay(state.writes.failures.another(false), jitter);
+                state.writes.not_before = now.steady + state.writes.failures.delay(false, jitter);
             }
             reply => {
                 debug!(unit = %key, ?reply, "a write of a QueueUnit has an unknown outcome");
@@ -101,8 +98,7 @@ impl QueueController {
                     (state.writes.releasing, state.writes.unsure) = (None, false);
                     self.stale.units.insert(key.clone());
                 }
-                state.writes.not_before =
-                    now.steady + REFUSED.delay(state.writes.failures.another(true), jitter);
+                state.writes.not_before = now.steady + state.writes.failures.delay(true, jitter);
             }
         }
         self.offer(Work::Unit(key.clone()));
@@ -166,14 +162,10 @@ impl QueueController {
                 state.not_before = now.steady + self.settings.request_lifetime;
             }
             reply => {
-                let delay = match reply {
-                    Reply::NotSent(_) => NOT_SENT.delay(state.failures.another(false), jitter),
-                    reply => {
-                        warn!(job = %job.key, ?reply, "a request for a job in a queue failed");
-                        REFUSED.delay(state.failures.another(true), jitter)
-                    }
-                };
-                state.not_before = now.steady + delay;
+                if reply.was_sent() {
+                    warn!(job = %job.key, ?reply, "a request for a job in a queue failed");
+                }
+                state.not_before = now.steady + state.failures.delay_after(reply, jitter);
             }
         }
         self.outgoing.offer_at(state.not_before, Work::Job(job.clone()));

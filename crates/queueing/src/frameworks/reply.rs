@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use framework_message::backoff::{Failures, NOT_SENT, REFUSED};
+use framework_message::backoff::Failures;
 use framework_message::{Key, Now, Rejection, Ticket};
 use tracing::{debug, warn};
 
@@ -45,17 +45,12 @@ impl FrameworkUnits {
             Reply::Refused(Rejection { code: 404, .. }) => {
                 writes.not_before = now.steady + self.settings.request_lifetime;
             }
-            Reply::NotSent(reason) => {
-                writes.is_let_go &= writes.is_unsure;
-                debug!(unit = %key, reason, "a change of a QueueUnit was not sent");
-                writes.not_before = now.steady + NOT_SENT.delay(writes.failures.another(false), jitter);
-            }
             reply => {
                 debug!(unit = %key, ?reply, "a change of a QueueUnit failed");
                 // An earlier try without a reply may yet land.
                 writes.is_unsure |= matches!(reply, Reply::Unknown(_));
                 writes.is_let_go &= writes.is_unsure;
-                writes.not_before = now.steady + REFUSED.delay(writes.failures.another(true), jitter);
+                writes.not_before = now.steady + writes.failures.delay_after(&reply, jitter);
             }
         }
         // Whether its Framework may begin may have changed.
@@ -80,7 +75,7 @@ impl FrameworkUnits {
             }
             reply => {
                 debug!(unit = %key, ?reply, "the Framework of a QueueUnit was not read");
-                writes.next_read = now.steady + REFUSED.delay(writes.failures.another(true), jitter);
+                writes.next_read = now.steady + writes.failures.delay_after(reply, jitter);
             }
         }
         self.outgoing.offer(Work::Unit(key), true);
@@ -96,16 +91,16 @@ impl FrameworkUnits {
                 state.failures = Default::default();
                 self.settings.request_lifetime
             }
-            Reply::NotSent(_) => NOT_SENT.delay(state.failures.another(false), jitter),
+            Reply::NotSent(_) => state.failures.delay_after(reply, jitter),
             reply => {
                 warn!(job = %job.key, ?reply, "a QueueUnit was not created");
-                let failures = state.failures.another(true);
+                let delay = state.failures.delay_after(reply, jitter);
                 let is_taken = matches!(reply, Reply::Refused(Rejection { code: 409, .. }));
-                state.is_name_taken = is_taken && failures >= TAKEN;
+                state.is_name_taken = is_taken && state.failures.count() >= TAKEN;
                 let framework =
                     self.frameworks.get(&job.key).and_then(|reported| reported.framework.as_ref());
                 state.refused = framework.map(|framework| Arc::clone(&framework.uid)).zip(permanent(reply));
-                REFUSED.delay(failures, jitter)
+                delay
             }
         };
         if (state.is_name_taken, &state.refused) != (before.0, &before.1) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use framework_core::EventReason;
 use framework_core::plan::Report;
-use framework_message::backoff::{Failures, NOT_SENT, REFUSED};
+use framework_message::backoff::Failures;
 use framework_message::{Now, Rejection, Ticket};
 use jiff::Timestamp;
 use tracing::debug;
@@ -88,7 +88,7 @@ impl JobLifetimes {
         let Some(state) = self.states.get_mut(job) else { return };
         let had_child = !matches!(state.child, Child::Absent);
         state.child = Child::Unknown;
-        let pause = REFUSED.delay(state.failures.another(true), jitter);
+        let pause = state.failures.delay(true, jitter);
         if !had_child {
             self.confirm_later(now, job);
         }
@@ -132,14 +132,8 @@ fn failed(purpose: &Purpose, reply: Reply, state: &mut State, jitter: u64) -> (D
     debug!(?purpose, ?reply, "a request that ends a job failed");
     // The JobSet may be another one by now, or have ended.
     state.child = Child::Unknown;
-    let rejection = match reply {
-        Reply::NotSent(_) => return (NOT_SENT.delay(state.failures.another(false), jitter), None),
-        Reply::Refused(rejection) => rejection,
-        _ => return (REFUSED.delay(state.failures.another(true), jitter), None),
-    };
-    let delay = REFUSED.delay(state.failures.another(true), jitter);
-    let pause = delay.max(rejection.pause().unwrap_or_default());
-    let Rejection { code, message, .. } = rejection;
+    let pause = state.failures.delay_after(&reply, jitter);
+    let Reply::Refused(Rejection { code, message, .. }) = reply else { return (pause, None) };
     // Gone, or decided from an older version: the watch shows the newer one.
     if code == 404 || code == 409 {
         return (pause, None);

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use framework_api::name;
 use framework_message::backoff::REFUSED;
-use framework_message::{Key, MayAct, Ownership, Slot, Slots};
+use framework_message::{Key, LONGEST_PAUSE, MayAct, Ownership, Slot, Slots};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use http::Request;
@@ -375,7 +375,9 @@ impl Labeller {
             }
             // Also a 409 or a 404: if it was not true, the watch shows no newer version, and no absence.
             Ok(Err(kube::Error::Api(status))) => {
-                let delay = REFUSED.delay(failures, u64::from(status.code));
+                let asked = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+                let asked = Duration::from_secs(asked.into()).min(LONGEST_PAUSE);
+                let delay = REFUSED.delay(failures, u64::from(status.code)).max(asked);
                 debug!(framework = %key, reason = status.message, retry_in = ?delay, "a label was refused");
                 // Those that are gone were not tried again.
                 self.refused.retain(|_, (_, until)| until.elapsed() < PATIENCE);
@@ -460,6 +462,24 @@ mod tests {
         assert!(answer.is_ok_and(|answer| answer.is_err()));
         let path = "/apis/frameworkcontroller.microsoft.com/v1/namespaces/ns/frameworks/job";
         assert_eq!(*sent.lock().unwrap(), format!("PATCH {path}?timeout=10s"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_label_waits_as_the_api_server_asks() {
+        let body = json!({
+            "kind": "Status", "apiVersion": "v1", "code": 429, "reason": "TooManyRequests",
+            "details": {"retryAfterSeconds": 7},
+        });
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let response = Response::builder().status(429).body(Body::from(body.to_string().into_bytes()));
+            async { response.map_err(BoxError::from) }
+        });
+        let mut labels = Labeller { client: kube::Client::new(service, "default"), ..labels(false) };
+        let one = Unlabelled { uid: "u".into(), resource_version: "7".into(), since: Instant::now() };
+        let answer = labels.send(Key::new("ns", "job"), one).await;
+        labels.answered(answer, &mut BTreeMap::new());
+        let (failures, until) = labels.refused[&Key::new("ns", "job")];
+        assert_eq!((failures, until - Instant::now()), (1, Duration::from_secs(7)));
     }
 
     #[tokio::test]

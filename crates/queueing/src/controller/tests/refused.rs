@@ -201,3 +201,50 @@ fn the_unit_of_a_framework_that_left_it_behind_is_deleted() {
     assert!(world.admitted.contains_key(&key("b")));
     assert!(!world.server.units.contains_key(&key("framework-a")));
 }
+
+/// The API server refuses these requests and asks for a pause of half a minute: none is sent before.
+#[track_caller]
+fn waits_as_asked(world: &mut World, sent: &[(Ticket, QueueRequest)]) {
+    let [(ticket, request)] = sent else { panic!("{sent:?}") };
+    let held = summary(request);
+    let (reason, message) = (String::new(), String::new());
+    let retry_after = Some(Duration::from_secs(30));
+    world.reply(*ticket, Reply::Refused(Rejection { code: 429, reason, message, retry_after }));
+    world.pass(29);
+    assert_eq!(world.settle_except(&held).len(), 0, "{held}");
+    world.pass(1);
+    assert_eq!(world.settle_except(&held).len(), 1, "{held}");
+}
+
+#[test]
+fn a_refused_request_for_a_job_waits_as_the_api_server_asks() {
+    for held in ["create train", "resume train at 1"] {
+        let (mut world, sent) = until(held);
+        waits_as_asked(&mut world, &sent);
+    }
+}
+
+#[test]
+fn a_refused_request_for_a_unit_of_a_framework_waits_as_asked() {
+    let mut world = World::new(1, 10);
+    world.submit("a", 8);
+    let sent = world.settle_except("create a");
+    waits_as_asked(&mut world, &sent);
+
+    let mut world = World::new(1, 10);
+    world.submit("a", 8);
+    world.settle();
+    world.finish("a");
+    let sent = world.settle_except("remove finalizer of framework-a");
+    waits_as_asked(&mut world, &sent);
+
+    let mut world = World::new(1, 10);
+    world.submit("a", 8);
+    world.settle();
+    world.server.jobs.remove(&key("a"));
+    world.restart_frameworks();
+    let read = summary(&QueueRequest::GetFramework { framework: key("a") });
+    world.pass(LIFETIME.as_secs() + 1);
+    let sent = world.settle_except(&read);
+    waits_as_asked(&mut world, &sent);
+}

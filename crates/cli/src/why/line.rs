@@ -225,7 +225,9 @@ fn priority(given: Option<i32>, class: Option<&String>, stored: &Stored) -> i32 
 /// The enforced limits of a quota, and their use; `None` of one with scopes, which limits not every Pod.
 fn limits(quota: &ResourceQuota) -> Option<(&List, &List)> {
     let spec = quota.spec.as_ref()?;
-    let is_scoped = spec.scope_selector.is_some() || spec.scopes.as_ref().is_some_and(|all| !all.is_empty());
+    let expressions = spec.scope_selector.as_ref().and_then(|selector| selector.match_expressions.as_ref());
+    let is_scoped = spec.scopes.as_ref().is_some_and(|all| !all.is_empty())
+        || expressions.is_some_and(|all| !all.is_empty());
     let status = quota.status.as_ref().filter(|_| !is_scoped)?;
     status.hard.as_ref().zip(status.used.as_ref())
 }
@@ -325,5 +327,19 @@ mod tests {
             "status": {"hard": {"requests.cpu": "1"}, "used": {"requests.cpu": "1"}}});
         roomy.quotas = vec![serde_json::from_value(quota).unwrap()];
         assert_eq!(missing(&view("old"), &roomy), [""; 0], "it asks for no CPU");
+    }
+
+    #[test]
+    fn a_quota_counts_unless_it_has_a_scope() {
+        let lines = |spec: Value| {
+            let mut stored = stored();
+            stored.quotas[0].spec = serde_json::from_value(spec).unwrap();
+            missing(&view("old"), &stored).len()
+        };
+        let expression = json!({"scopeName": "Terminating", "operator": "Exists"});
+        assert_eq!(lines(json!({"scopes": [], "scopeSelector": {}})), 1);
+        assert_eq!(lines(json!({"scopeSelector": {"matchExpressions": []}})), 1);
+        assert_eq!(lines(json!({"scopeSelector": {"matchExpressions": [expression]}})), 0);
+        assert_eq!(lines(json!({"scopes": ["Terminating"]})), 0);
     }
 }

@@ -29,7 +29,22 @@ struct QuotaWire {
 struct QuotaSpecWire {
     hard: Option<List>,
     scopes: Option<Vec<IgnoredAny>>,
-    scope_selector: Option<IgnoredAny>,
+    scope_selector: Option<ScopeSelectorWire>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ScopeSelectorWire {
+    match_expressions: Option<Vec<IgnoredAny>>,
+}
+
+impl QuotaSpecWire {
+    /// Whether it limits not every Pod. A selector without expressions selects all.
+    fn is_scoped(&self) -> bool {
+        let selector = self.scope_selector.as_ref();
+        let expressions = selector.and_then(|selector| selector.match_expressions.as_ref());
+        [self.scopes.as_ref(), expressions].into_iter().flatten().any(|scopes| !scopes.is_empty())
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -52,11 +67,9 @@ impl Wire for QuotaObject {
 fn quota_of(quota: QuotaWire) -> QuotaObject {
     let (key, resource_version) = quota.metadata.identity();
     let spec = quota.spec.unwrap_or_default();
-    let scoped =
-        spec.scopes.as_ref().is_some_and(|scopes| !scopes.is_empty()) || spec.scope_selector.is_some();
     let status = quota.status.unwrap_or_default();
     let counted = status.hard.is_some();
-    let limits = (!scoped).then(|| match status {
+    let limits = (!spec.is_scoped()).then(|| match status {
         QuotaStatusWire { hard: Some(hard), used } => QuotaFacts {
             hard: amounts(&hard),
             used: amounts(&used.unwrap_or_default()),
@@ -75,4 +88,33 @@ fn quota_of(quota: QuotaWire) -> QuotaObject {
 fn amounts(list: &List) -> BTreeMap<String, Amount> {
     let read = |(key, quantity): (&String, &Quantity)| Some((key.clone(), Amount::of(quantity).ok()?));
     list.iter().filter_map(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::wire::decode;
+
+    #[test]
+    fn a_quota_without_a_scope_limits_every_pod_and_one_with_a_scope_does_not() {
+        let limits = |spec: Value| {
+            let quota = json!({
+                "apiVersion": "v1", "kind": "ResourceQuota",
+                "metadata": {"name": "a", "namespace": "team", "uid": "u", "resourceVersion": "7"},
+                "spec": spec, "status": {"hard": {"pods": "4"}, "used": {"pods": "1"}},
+            });
+            let quota: QuotaObject = decode(quota.to_string().as_bytes()).unwrap().unwrap();
+            quota.limits.is_some()
+        };
+        let empty = [json!({}), json!({"matchExpressions": null}), json!({"matchExpressions": []})];
+        for selector in empty {
+            assert!(limits(json!({"scopes": [], "scopeSelector": selector})), "{selector}");
+        }
+        let expression = json!({"scopeName": "Terminating", "operator": "Exists"});
+        assert!(!limits(json!({"scopeSelector": {"matchExpressions": [expression]}})));
+        assert!(!limits(json!({"scopes": ["Terminating"], "scopeSelector": {}})));
+        assert!(limits(json!({"scopeSelector": null})));
+    }
 }

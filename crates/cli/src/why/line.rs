@@ -2,14 +2,15 @@
 //!
 //! The order is that of the controller's own scheduler. It is computed from the units, Queues and quotas as
 //! they are stored: a position may differ for a moment from that of the controller. A Job's unit is ranked by
-//! its own creation instead of its Job's.
+//! its own creation instead of its Job's. Once released, it counts until it is gone: its Job is not read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use framework_api::name::{GROUP, KIND};
 use framework_api::queue::{
-    ENQUEUED_ANNOTATION, HELD_ANNOTATION, OVERTAKEN, Phase, Queue, QueueUnit, Reason,
+    ENQUEUED_ANNOTATION, FINALIZER, HELD_ANNOTATION, OVERTAKEN, Phase, Queue, QueueUnit, Reason,
 };
 use framework_queue::requests::resource_of;
 use framework_queue::{
@@ -183,12 +184,17 @@ fn facts(unit: &QueueUnit, stored: &Stored) -> Option<UnitFacts> {
     let requests = ResourceRequests::from_list(&unit.spec.resource).ok()?;
     let annotation = |name: &str| unit.metadata.annotations.as_ref()?.get(name).map(String::as_str);
     let phase = if status.phase == Some(Phase::Dequeued) {
-        let held: Option<BTreeMap<String, Quantity>> =
-            annotation(HELD_ANNOTATION).and_then(|text| serde_json::from_str(text).ok());
-        let held = held.and_then(|list| ResourceRequests::from_list(&list).ok());
-        // A unit whose job has ended has no finalizer, and holds nothing.
-        unit.metadata.finalizers.as_ref().filter(|all| !all.is_empty())?;
-        UnitPhase::Released { usage: held.unwrap_or_else(|| requests.clone()) }
+        let usage = if is_of_framework(unit) {
+            // The finalizer is the reservation.
+            unit.metadata.finalizers.iter().flatten().find(|name| *name == FINALIZER)?;
+            let held: Option<BTreeMap<String, Quantity>> =
+                annotation(HELD_ANNOTATION).and_then(|text| serde_json::from_str(text).ok());
+            let held = held.and_then(|list| ResourceRequests::from_list(&list).ok());
+            held.map_or_else(|| requests.clone(), |held| requests.min(&held))
+        } else {
+            requests.clone()
+        };
+        UnitPhase::Released { usage }
     } else {
         let condition = status.condition(framework_api::queue::DEQUEUED);
         let reason = condition.and_then(|condition| Reason::parse(&condition.reason));
@@ -216,6 +222,19 @@ fn facts(unit: &QueueUnit, stored: &Stored) -> Option<UnitFacts> {
         grows: false,
         phase,
     })
+}
+
+/// Whether the controller made it for a Framework. Any other unit counts until it is gone.
+fn is_of_framework(unit: &QueueUnit) -> bool {
+    let metadata = &unit.metadata;
+    let Some(consumer) = &unit.spec.consumer_ref else { return false };
+    let group = consumer.api_version.split_once('/').map(|(group, _)| group);
+    let is_controlled =
+        metadata.owner_references.iter().flatten().any(|owner| owner.controller == Some(true));
+    // `kubectl delete --cascade=orphan` takes the owner reference away.
+    let has_note = metadata.annotations.iter().flatten().any(|(name, _)| name == ENQUEUED_ANNOTATION);
+    let is_ours = is_controlled || has_note && consumer.uid.as_ref().is_some_and(|uid| !uid.is_empty());
+    group == Some(GROUP) && consumer.kind == KIND && is_ours
 }
 
 fn priority(given: Option<i32>, class: Option<&String>, stored: &Stored) -> i32 {
@@ -341,5 +360,42 @@ mod tests {
         assert_eq!(lines(json!({"scopeSelector": {"matchExpressions": []}})), 1);
         assert_eq!(lines(json!({"scopeSelector": {"matchExpressions": [expression]}})), 0);
         assert_eq!(lines(json!({"scopes": ["Terminating"]})), 0);
+    }
+
+    #[test]
+    fn a_released_unit_holds_what_the_controller_counts_of_it() {
+        // The queue of the younger unit goes first if the released unit holds some of the other one.
+        let is_counted = |metadata: Value, spec: Value| {
+            let mut stored = stored();
+            let mut released = json!(stored.units[0]);
+            released["metadata"] = metadata;
+            released["spec"]["consumerRef"] = spec;
+            stored.units[0] = serde_json::from_value(released).unwrap();
+            stored.units.pop();
+            stored.units[2].spec.queue = "idle".into();
+            let mut idle = json!(stored.queues[0]);
+            idle["metadata"]["name"] = "idle".into();
+            stored.queues.push(serde_json::from_value(idle).unwrap());
+            let placed = place(vec![view("old")], &stored, Timestamp::UNIX_EPOCH);
+            placed[0].before == Some(1)
+        };
+        let framework = json!({"apiVersion": "frameworkcontroller.microsoft.com/v1", "kind": "Framework",
+            "name": "a", "uid": "f"});
+        let job = json!({"apiVersion": "batch/v1", "kind": "Job", "name": "a", "uid": "j"});
+        for consumer in [Value::Null, job, framework.clone()] {
+            assert!(is_counted(json!({"name": "runs", "uid": "runs"}), consumer), "made by hand");
+        }
+        let owner =
+            json!({"apiVersion": "v1", "kind": "Framework", "name": "a", "uid": "f", "controller": true});
+        let ours = |finalizer: &str, annotations: Value| {
+            let metadata = json!({"name": "runs", "uid": "runs", "finalizers": [finalizer],
+                "annotations": annotations, "ownerReferences": [owner.clone()]});
+            is_counted(metadata, framework.clone())
+        };
+        assert!(ours(FINALIZER, json!({})));
+        assert!(!ours(FINALIZER, json!({HELD_ANNOTATION: "{}"})), "its Pods are gone");
+        assert!(!ours("foreign/finalizer", json!({})), "its job has ended");
+        let left = json!({"name": "runs", "uid": "runs", "annotations": {ENQUEUED_ANNOTATION: "x"}});
+        assert!(!is_counted(left, framework.clone()), "its Framework left it behind");
     }
 }

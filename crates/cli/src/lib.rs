@@ -36,20 +36,17 @@ use output::Style;
 /// Runs a command, and returns the text for stdout.
 pub async fn run(args: &Args) -> Result<String, Error> {
     let style = Style::new(&args.global);
-    if let Command::Simulate(asked) = &args.command {
-        return simulate::run(asked, style);
-    }
-    let cluster = Cluster::connect(&args.global).await?;
+    let cluster = || Cluster::connect(&args.global);
     match &args.command {
-        Command::Get(asked) => get::run(&cluster, asked, style).await,
-        Command::Tree(asked) => tree::run(&cluster, &asked.name, style).await,
-        Command::Top(asked) => top::run(&cluster, asked, style).await,
-        Command::Why(asked) => why::run(&cluster, &asked.name, style).await,
-        Command::History(asked) => history::run(&cluster, &asked.name, style).await,
-        Command::Scale(asked) => change::scale(&cluster, asked, style).await,
-        Command::Start(asked) => change::start(&cluster, &asked.name, style).await,
-        Command::Stop(asked) => change::stop(&cluster, &asked.name, style).await,
-        Command::Wait(asked) => wait::run(&cluster, asked).await,
+        Command::Get(asked) => get::run(&cluster().await?, asked, style).await,
+        Command::Tree(asked) => tree::run(&cluster().await?, &asked.name, style).await,
+        Command::Top(asked) => top::run(&cluster().await?, asked, style).await,
+        Command::Why(asked) => why::run(&cluster().await?, &asked.name, style).await,
+        Command::History(asked) => history::run(&cluster().await?, &asked.name, style).await,
+        Command::Scale(asked) => change::scale(&cluster().await?, asked, style).await,
+        Command::Start(asked) => change::start(&cluster().await?, &asked.name, style).await,
+        Command::Stop(asked) => change::stop(&cluster().await?, &asked.name, style).await,
+        Command::Wait(asked) => wait::run(&cluster().await?, asked).await,
         Command::Simulate(asked) => simulate::run(asked, style),
     }
 }

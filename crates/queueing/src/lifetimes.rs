@@ -18,7 +18,7 @@ use framework_api::Time;
 use framework_core::EventReason;
 use framework_core::lifetime::{End, SHORT_SEC};
 use framework_core::plan::Report;
-use framework_message::{Change, Key, Now, Paused, Slot, Slots};
+use framework_message::{Change, Dues, Key, Now, Paused, Slot, Slots};
 use jiff::Timestamp;
 
 use crate::active_slots::ActiveSlots;
@@ -55,7 +55,7 @@ pub struct JobLifetimes {
     jobs: BTreeMap<JobKind, Store<Job>>,
     states: BTreeMap<ConsumerKey, State>,
     /// Ends, on the API server's clock.
-    timers: BTreeSet<(Time, ConsumerKey)>,
+    timers: Dues<ConsumerKey, Time>,
     /// Jobs whose end may have come, and since when, on the monotonic clock, they wait for a `Date`.
     waiting: BTreeMap<ConsumerKey, Duration>,
     asked: bool,
@@ -85,7 +85,7 @@ impl JobLifetimes {
             active_slots: ActiveSlots::default(),
             jobs: BTreeMap::new(),
             states: BTreeMap::new(),
-            timers: BTreeSet::new(),
+            timers: Dues::default(),
             waiting: BTreeMap::new(),
             asked: false,
             ready: Turns::default(),
@@ -145,16 +145,8 @@ impl JobLifetimes {
         let active_slots = &self.active_slots;
         let resumed = self.paused.take(|slot| active_slots.is_paused(slot, now));
         resumed.into_iter().for_each(|job| self.ready.offer(&job.key.namespace.clone(), job));
-        while let Some((at, _)) = self.timers.first()
-            && at.timestamp() <= time
-            && let Some((at, job)) = self.timers.pop_first()
-        {
-            if self.states.get(&job).is_some_and(|state| state.is_proved(at)) {
-                self.ready.offer(&job.key.namespace.clone(), job);
-            } else {
-                self.waiting.insert(job, now.steady);
-            }
-        }
+        let due = self.timers.take(Time::floor(time));
+        self.waiting.extend(due.into_iter().map(|job| (job, now.steady)));
         while let Some((at, _)) = self.later.first()
             && *at <= now.steady
             && let Some((_, job)) = self.later.pop_first()
@@ -189,7 +181,7 @@ impl JobLifetimes {
 
     /// When, on the monotonic clock, [`JobLifetimes::turn`] must be called again though nothing happens.
     pub fn next_wake(&self, now: Now, time: Timestamp) -> Option<Duration> {
-        let timer = self.timers.first().map(|(at, _)| {
+        let timer = self.timers.next().map(|at| {
             let wait = Duration::try_from(at.timestamp().duration_since(time)).unwrap_or(Duration::ZERO);
             // Not a moment too early: whole instants are compared.
             now.steady + wait + Duration::from_millis(1)
@@ -231,25 +223,22 @@ impl JobLifetimes {
             self.unseen.insert(key.clone());
         }
         let due = end.map(End::due);
-        if due.is_some_and(|due| state.is_proved(due)) {
+        let is_proved = due.is_some_and(|due| state.is_proved(due));
+        if is_proved {
             self.ready.offer(&key.key.namespace, key.clone());
-        } else if due != state.due {
-            self.waiting.remove(key);
-            self.timers.extend(due.map(|due| (due, key.clone())));
         }
-        if due != state.due
-            && let Some(before) = std::mem::replace(&mut state.due, due)
-        {
-            self.timers.remove(&(before, key.clone()));
+        if due != state.due {
+            self.waiting.remove(key);
+            self.timers.set(key, due.filter(|_| !is_proved));
+            state.due = due;
         }
     }
 
     fn forget(&mut self, key: &ConsumerKey) {
         self.unseen.remove(key);
         self.waiting.remove(key);
-        if let Some(due) = self.states.remove(key).and_then(|state| state.due) {
-            self.timers.remove(&(due, key.clone()));
-        }
+        self.timers.set(key, None);
+        self.states.remove(key);
     }
 
     /// Reports the facts that users need about a job that is seen for the first time.

@@ -24,12 +24,23 @@ use crate::request::call;
 pub mod engine;
 pub mod queueing;
 
-/// The bytes of a response that are read. A page of a LIST is the longest one.
-pub const MOST_BYTES: usize = pace::MOST_BYTES;
+/// The bytes of a page of a LIST that are read.
+const MOST_BYTES_OF_PAGE: usize = pace::MOST_BYTES;
+/// The same of an object. etcd takes objects of 1.5 MiB, which as JSON may be twice as long.
+const MOST_BYTES_OF_OBJECT: usize = 4 << 20;
 /// The same of a refusal. The API server lists each cause twice, and a Pod may have 100,000.
-pub const MOST_BYTES_OF_FAILURE: usize = 64 << 10;
+const MOST_BYTES_OF_FAILURE: usize = 64 << 10;
 /// The bytes of a message that are kept, as many as of a container's: one may be kept for each Task.
 const MOST_OF_MESSAGE: usize = 4096;
+
+/// The bytes of a response to a request with this verb that are read.
+pub fn most_bytes(verb: &str, status: StatusCode) -> usize {
+    match verb {
+        _ if !status.is_success() => MOST_BYTES_OF_FAILURE,
+        "list" => MOST_BYTES_OF_PAGE,
+        _ => MOST_BYTES_OF_OBJECT,
+    }
+}
 
 /// The `Date` of a response.
 pub fn server_time(headers: &HeaderMap) -> Option<Time> {

@@ -171,8 +171,7 @@ async fn exchange<R: Exchange>(
     };
     let exchange = async {
         let (head, body) = client.send(message).await?.into_parts();
-        let most = if head.status.is_success() { reply::MOST_BYTES } else { reply::MOST_BYTES_OF_FAILURE };
-        let body = read(body, most).await?;
+        let body = read(body, reply::most_bytes(call.verb, head.status)).await?;
         Ok::<_, kube::Error>((head, body))
     };
     match timeout(REPLY_TIMEOUT, exchange).await {
@@ -208,6 +207,8 @@ async fn read<B: hyper::body::Body<Data = Bytes> + Unpin>(
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use framework_message::Key;
+    use framework_queueing::QueueRequest;
     use http_body_util::StreamBody;
     use hyper::body::Frame;
     use tower::BoxError;
@@ -222,6 +223,31 @@ mod tests {
             let body = StreamBody::new(frames);
             assert_eq!(read(body, most).await.unwrap().len(), expected);
         }
+    }
+
+    /// A name in a path could make a LIST of the GET of one object.
+    #[tokio::test]
+    async fn of_the_reply_to_the_read_of_one_object_few_megabytes_are_read() {
+        const CHUNK: &[u8] = &[b' '; 1 << 20];
+        let read = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&read);
+        let service = tower::service_fn(move |_: http::Request<Body>| {
+            let count = Arc::clone(&count);
+            let frame = move |_| {
+                count.fetch_add(1, Ordering::Relaxed);
+                Ok::<_, BoxError>(Frame::data(Bytes::from_static(CHUNK)))
+            };
+            let body = StreamBody::new(futures::stream::iter((0..64).map(frame)));
+            async { Ok::<_, BoxError>(http::Response::new(body)) }
+        });
+        let client = kube::Client::new(service, "default");
+        let send = |request: QueueRequest| {
+            send(client.clone(), request, Metrics::new(), Arc::default(), InFlight::default(), Fence::open())
+        };
+        send(QueueRequest::GetFramework { framework: Key::new("ns", "a") }).await;
+        assert_eq!(read.swap(0, Ordering::Relaxed), 4);
+        send(QueueRequest::ListUnits { namespace: "ns".into(), after: None, limit: 500 }).await;
+        assert_eq!(read.load(Ordering::Relaxed), 64, "a page has room for many objects");
     }
 
     #[tokio::test(start_paused = true)]

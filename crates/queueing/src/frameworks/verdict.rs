@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use framework_api::name::{is_dns_word, is_namespace};
 use framework_api::queue::Phase;
 use framework_core::Defect;
 use framework_core::queue::Stage;
@@ -115,12 +116,14 @@ impl FrameworkUnits {
     /// From when on the Framework of a unit is read, which may be there though it is not seen. A replica that
     /// comes to a slot lists its Frameworks by a label. A new Framework gets the label from the owner of the
     /// slot, and does not if the API server refuses that. One that cannot be decoded is not seen by any
-    /// replica. `None`: the Framework is gone.
+    /// replica. `None`: the Framework is gone, or no Framework can have its name: a unit may name anything.
     fn read_from(&self, unit: &UnitObject) -> Option<Duration> {
         let begun = self.active_slots.begun(Slot::of(unit.owner.as_ref()?)).unwrap_or_default();
         let next_read = self.writes_of(unit).map_or(Duration::ZERO, |writes| writes.next_read);
         let from = next_read.max(begun + self.settings.request_lifetime);
-        (!self.orphans.contains(&unit.key)).then_some(from)
+        let named = &unit.consumer.key;
+        let may_exist = is_namespace(&named.namespace) && is_dns_word(&named.name);
+        (may_exist && !self.orphans.contains(&unit.key)).then_some(from)
     }
 
     fn writes_of(&self, unit: &UnitObject) -> Option<&Writes> {
@@ -201,20 +204,21 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
+    use crate::Settings;
     use crate::object::{Finalizers, UnitNotes, UnitStatus};
     use crate::{ConsumerKey, JobKind};
+    use framework_core::Defects;
     use framework_message::Key;
 
     fn requests(pods: i64, cpu: i64) -> ResourceRequests {
         [("pods", Amount::units(pods)), ("cpu", Amount::units(cpu))].into_iter().collect()
     }
 
-    #[test]
-    fn capacity_returns_when_tasks_go_and_not_when_a_template_shrinks() {
-        let key = Key::new("ns", "framework-a");
-        let unit = UnitObject {
-            consumer: ConsumerKey { key: Key::new("ns", "a"), kind: JobKind::Framework },
-            key,
+    /// A unit without our finalizer that waits for the Framework of this name.
+    fn unit(namespace: &str, framework: &str) -> UnitObject {
+        UnitObject {
+            consumer: ConsumerKey { key: Key::new(namespace, framework), kind: JobKind::Framework },
+            key: Key::new("ns", "framework-a"),
             uid: "u".into(),
             resource_version: 1,
             created: Timestamp::UNIX_EPOCH,
@@ -228,7 +232,32 @@ mod tests {
             class: None,
             requests: Ok(requests(2, 8)),
             status: UnitStatus::default(),
+        }
+    }
+
+    #[test]
+    fn an_unseen_framework_is_read_only_if_it_may_have_that_name() {
+        let request_lifetime = Duration::from_secs(30);
+        let settings = Settings { reserve_after: Duration::ZERO, request_lifetime, defects: Defects::NONE };
+        let frameworks = FrameworkUnits::new(settings, 1);
+        let now = Now { steady: request_lifetime, boot: request_lifetime, wall: Timestamp::UNIX_EPOCH };
+        let verdict = |namespace, name, orphaned| {
+            let mut unit = unit(namespace, name);
+            unit.status.phase = Some(Phase::Dequeued);
+            unit.notes.orphaned = orphaned;
+            frameworks.verdict(now, &unit)
         };
+        for (namespace, name) in [("ns", "?watch=1#"), ("ns", "?a#"), ("ns", "a/b"), ("ns", ".."), ("?", "a")]
+        {
+            assert_eq!(verdict("ns", "a", false), Verdict::Read);
+            assert_eq!(verdict(namespace, name, false), Verdict::Finalise, "{namespace} {name}");
+            assert_eq!(verdict(namespace, name, true), Verdict::Delete, "{namespace} {name}");
+        }
+    }
+
+    #[test]
+    fn capacity_returns_when_tasks_go_and_not_when_a_template_shrinks() {
+        let unit = unit("ns", "a");
         let framework = |pods, cpu| Consumer {
             uid: "f".into(),
             resource_version: 0,

@@ -2,6 +2,7 @@
 
 use framework_api::pod_template::Excess;
 use http::Method;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::json;
 
 use crate::client::SERVER_TIMEOUT;
@@ -42,15 +43,41 @@ pub enum Error {
     Invalid(#[from] Excess),
 }
 
+/// The characters that are escaped in a segment of a path: all that have a meaning in a URL. A user writes
+/// the names that some requests are about, so any character may come.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 /// The object or collection that a request is about.
 pub(crate) struct Target {
-    /// The URL path.
-    pub path: String,
+    /// The URL path, escaped.
+    path: String,
     /// As RBAC calls it.
-    pub resource: &'static str,
+    resource: &'static str,
 }
 
 impl Target {
+    /// A path that no user writes.
+    pub fn at(path: &str, resource: &'static str) -> Self {
+        Target { path: path.to_owned(), resource }
+    }
+
+    /// The objects of a kind in a namespace; below the path of an API version.
+    pub fn objects(self, namespace: &str, plural: &str) -> Self {
+        self.segment("namespaces").segment(namespace).segment(plural)
+    }
+
+    /// One more segment of the path, such as the name of an object.
+    pub fn segment(mut self, text: &str) -> Self {
+        self.path.push('/');
+        self.path.extend(utf8_percent_encode(text, ESCAPED));
+        self
+    }
+
+    /// The status of an object.
+    pub fn status(self, resource: &'static str) -> Self {
+        Target { resource, ..self.segment("status") }
+    }
+
     pub fn get(self) -> Call {
         self.call(Method::GET, "get", JSON, Vec::new())
     }
@@ -60,7 +87,8 @@ impl Target {
         let mut call = self.call(Method::GET, "list", JSON, Vec::new());
         call.uri.push_str(&format!("&limit={page}"));
         if let Some(after) = after {
-            call.uri.push_str(&format!("&continue={after}"));
+            call.uri.push_str("&continue=");
+            call.uri.extend(utf8_percent_encode(after, ESCAPED));
         }
         call
     }
@@ -81,5 +109,27 @@ impl Target {
     pub fn call(self, method: Method, verb: &'static str, content_type: &'static str, body: Vec<u8>) -> Call {
         let uri = format!("{}?timeout={}s", self.path, SERVER_TIMEOUT.as_secs());
         Call { method, uri, content_type, body, verb, resource: self.resource }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_character_of_a_name_has_a_meaning_in_a_url() {
+        let uri = |name| Target::at("/apis/g/v1", "jobs").objects("team", "jobs").segment(name).get().uri;
+        let path = "/apis/g/v1/namespaces/team/jobs/";
+        for (name, escaped) in [
+            ("a-0.b", "a-0.b"),
+            ("?watch=1#", "%3Fwatch%3D1%23"),
+            ("a/status", "a%2Fstatus"),
+            ("%2F", "%252F"),
+            ("a b&ü", "a%20b%26%C3%BC"),
+        ] {
+            assert_eq!(uri(name), format!("{path}{escaped}?timeout=10s"));
+        }
+        let page = Target::at("/apis/g/v1", "jobs").objects("?", "jobs").list(5, Some("a&b"));
+        assert_eq!(page.uri, "/apis/g/v1/namespaces/%3F/jobs?timeout=10s&limit=5&continue=a%26b");
     }
 }

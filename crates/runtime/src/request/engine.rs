@@ -28,7 +28,7 @@ pub fn render(request: &Request) -> Result<Call, Error> {
         }
         Request::Act { framework, status, action } => act_on(framework, status, action),
         // Any response has a Date; this one costs the API server nothing, and every account may read it.
-        Request::AskTime => Ok(Target { path: "/version".to_owned(), resource: "version" }.get()),
+        Request::AskTime => Ok(Target::at("/version", "version").get()),
         Request::GetFramework { key } => Ok(framework_at(&key.namespace, &key.name).get()),
         Request::GetHolder { key, action } => Ok(match action {
             Action::CreatePod { name, .. } => pod_at(&key.namespace, name).get(),
@@ -143,38 +143,30 @@ fn to_vec(body: &impl Serialize) -> Vec<u8> {
 }
 
 pub(super) fn framework_at(namespace: &str, own: &str) -> Target {
-    let path = format!("/apis/{}/namespaces/{namespace}/frameworks/{own}", name::API_VERSION);
-    Target { path, resource: "frameworks" }
+    Target::at(&format!("/apis/{}", name::API_VERSION), "frameworks")
+        .objects(namespace, "frameworks")
+        .segment(own)
 }
 
 fn status_of(framework: &Framework) -> Target {
     let (namespace, own) = names(framework);
-    let mut target = framework_at(namespace, own);
-    target.resource = "frameworks/status";
-    target.path.push_str("/status");
-    target
+    framework_at(namespace, own).status("frameworks/status")
 }
 
 fn config_maps(namespace: &str) -> Target {
-    Target { path: format!("/api/v1/namespaces/{namespace}/configmaps"), resource: "configmaps" }
+    Target::at("/api/v1", "configmaps").objects(namespace, "configmaps")
 }
 
 fn config_map(namespace: &str, framework: &str) -> Target {
-    let mut target = config_maps(namespace);
-    target.path.push('/');
-    target.path.push_str(&name::config_map_name(framework));
-    target
+    config_maps(namespace).segment(&name::config_map_name(framework))
 }
 
 fn pods(namespace: &str) -> Target {
-    Target { path: format!("/api/v1/namespaces/{namespace}/pods"), resource: "pods" }
+    Target::at("/api/v1", "pods").objects(namespace, "pods")
 }
 
 fn pod_at(namespace: &str, pod: &str) -> Target {
-    let mut target = pods(namespace);
-    target.path.push('/');
-    target.path.push_str(pod);
-    target
+    pods(namespace).segment(pod)
 }
 
 #[cfg(test)]

@@ -34,9 +34,10 @@ pub fn fail(
     place: ConditionPlace,
     condition: &DeadlineCondition,
 ) -> Call {
-    let mut target = row.map_or_else(|| child(job), |row| declared(row, job));
-    target.path.push_str("/status");
-    target.resource = if row.is_some() { "declared jobs/status" } else { "jobsets/status" };
+    let target = match row {
+        Some(row) => declared(row, job).status("declared jobs/status"),
+        None => child(job).status("jobsets/status"),
+    };
     let mut operations = operations(guard, place, condition);
     if row.is_none() {
         // The column that kubectl shows of JobSets; its controller writes it with the condition.
@@ -68,14 +69,14 @@ fn operations(of: (&str, u128), place: ConditionPlace, condition: &DeadlineCondi
 /// A job of a kind that has a row.
 pub fn declared(row: &JobKindRow, job: &Key) -> Target {
     let JobKindRow { api_version, plural, .. } = row;
-    let path = format!("/apis/{api_version}/namespaces/{}/{plural}/{}", job.namespace, job.name);
     // Requests are counted by resource, and names of the config file bound the number of these.
-    Target { path, resource: "declared jobs" }
+    let api = Target::at(&format!("/apis/{api_version}"), "declared jobs");
+    api.objects(&job.namespace, plural).segment(&job.name)
 }
 
 fn child(job: &Key) -> Target {
-    let path = format!("/apis/jobset.x-k8s.io/v1alpha2/namespaces/{}/jobsets/{}", job.namespace, job.name);
-    Target { path, resource: "jobsets" }
+    let api = Target::at("/apis/jobset.x-k8s.io/v1alpha2", "jobsets");
+    api.objects(&job.namespace, "jobsets").segment(&job.name)
 }
 
 #[cfg(test)]

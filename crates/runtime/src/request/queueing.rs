@@ -35,12 +35,10 @@ pub fn render(request: &QueueRequest) -> Call {
             put_status(unit, guard(uid, *resource_version), standing)
         }
         QueueRequest::PatchQueue { queue, uid, counts } => {
-            let (namespace, name): (&str, &str) = (&queue.namespace, &queue.name);
-            let path = format!("/apis/{}/namespaces/{namespace}/queues/{name}/status", queue::API_VERSION);
-            let target = Target { path, resource: "queues/status" };
+            let target = api("queues").objects(&queue.namespace, "queues").segment(&queue.name);
             let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
             let status = json!({"waiting": count(counts.waiting), "released": count(counts.released)});
-            patch(target, json!({"uid": &**uid}), "status", status)
+            patch(target.status("queues/status"), json!({"uid": &**uid}), "status", status)
         }
         QueueRequest::RemoveFinalizer { unit, uid, resource_version, finalizers } => {
             let mut metadata = guard(uid, *resource_version);
@@ -79,9 +77,7 @@ fn guard(uid: &str, resource_version: u128) -> Value {
 
 /// A status write carries no spec: the API server keeps spec and metadata of the stored unit.
 fn put_status(unit: &Key, mut metadata: Value, standing: &UnitStatus) -> Call {
-    let mut target = one(unit);
-    target.path.push_str("/status");
-    target.resource = "queueunits/status";
+    let target = one(unit).status("queueunits/status");
     // Only a patch may leave out the version, and only in a build whose rules tests can switch off.
     if metadata.get("resourceVersion").is_none() {
         return patch(target, metadata, "status", status(standing));
@@ -102,16 +98,16 @@ fn patch(target: Target, metadata: Value, part: &str, content: Value) -> Call {
     target.call(Method::PATCH, "patch", MERGE_PATCH, body.to_string().into_bytes())
 }
 
+fn api(resource: &'static str) -> Target {
+    Target::at(&format!("/apis/{}", queue::API_VERSION), resource)
+}
+
 fn units(namespace: &str) -> Target {
-    let path = format!("/apis/{}/namespaces/{namespace}/queueunits", queue::API_VERSION);
-    Target { path, resource: "queueunits" }
+    api("queueunits").objects(namespace, "queueunits")
 }
 
 fn one(unit: &Key) -> Target {
-    let mut target = units(&unit.namespace);
-    target.path.push('/');
-    target.path.push_str(&unit.name);
-    target
+    units(&unit.namespace).segment(&unit.name)
 }
 
 fn create(creation: &UnitCreation) -> Call {

@@ -14,16 +14,16 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use crate::amount::Amount;
 use crate::requests::{RequestsError, ResourceRequests, read, resource_of};
 
-/// Amounts by resource, with entries of zero.
-type Amounts = BTreeMap<String, Amount>;
+/// Amounts by resource, with entries of zero. The names stay where they are.
+type Amounts<'a> = BTreeMap<&'a str, Amount>;
 type List = BTreeMap<String, Quantity>;
 
 impl ResourceRequests {
     /// The requests of a Pod of this spec, and `pods: 1`. Overhead that admission fills in from the
     /// RuntimeClass counts only if it is in the spec.
     ///
-    /// More than [`MAX_RESOURCES`] resources are an error, as soon as so many were seen: each init container
-    /// costs as much as there are.
+    /// More than [`MAX_RESOURCES`] resources are an error, as soon as so many were seen. A container costs as
+    /// much as it has entries of its own, however many sidecars come before it.
     pub fn pod(spec: &PodSpec) -> Result<Self, RequestsError> {
         let mut running = Amounts::new();
         for container in &spec.containers {
@@ -36,9 +36,12 @@ impl ResourceRequests {
             if container.restart_policy.as_deref() == Some("Always") {
                 add(&mut running, &now)?;
                 add(&mut sidecars, &now)?;
-                now = Amounts::new();
+                continue;
             }
-            add(&mut now, &sidecars)?;
+            // The sidecars alone never ask for more than all that run.
+            for (resource, amount) in &mut now {
+                *amount = amount.plus(sidecars.get(resource).copied().unwrap_or_default());
+            }
             raise(&mut starting, now)?;
         }
         raise(&mut running, starting)?;
@@ -46,46 +49,46 @@ impl ResourceRequests {
             replace(&mut running, own)?;
         }
         add(&mut running, &amounts(spec.overhead.as_ref())?)?;
-        running.insert("pods".to_owned(), Amount::units(1));
+        running.insert("pods", Amount::units(1));
         running.into_iter().collect::<Self>().limited()
     }
 }
 
 /// The amounts of a list; of two keys for one resource the larger one, and no negative ones.
-fn amounts(list: Option<&List>) -> Result<Amounts, RequestsError> {
+fn amounts(list: Option<&List>) -> Result<Amounts<'_>, RequestsError> {
     let mut amounts = Amounts::new();
     for (key, quantity) in list.into_iter().flatten() {
-        let most = amounts.entry(resource_of(key).to_owned()).or_default();
+        let most = amounts.entry(resource_of(key)).or_default();
         *most = read(key, quantity)?.max(*most);
         limit(&amounts)?;
     }
     Ok(amounts)
 }
 
-fn limit(amounts: &Amounts) -> Result<(), RequestsError> {
+fn limit(amounts: &Amounts<'_>) -> Result<(), RequestsError> {
     if amounts.len() > MAX_RESOURCES { Err(RequestsError::TooMany) } else { Ok(()) }
 }
 
 /// The requests of a container, and its limits where it has no requests.
-fn requests(container: &Container) -> Result<Amounts, RequestsError> {
+fn requests(container: &Container) -> Result<Amounts<'_>, RequestsError> {
     let Some(resources) = &container.resources else { return Ok(Amounts::new()) };
     let mut all = amounts(resources.limits.as_ref())?;
     all.extend(amounts(resources.requests.as_ref())?);
     Ok(all)
 }
 
-fn add(to: &mut Amounts, more: &Amounts) -> Result<(), RequestsError> {
-    for (key, amount) in more {
-        let sum = to.entry(key.clone()).or_default();
+fn add<'a>(to: &mut Amounts<'a>, more: &Amounts<'a>) -> Result<(), RequestsError> {
+    for (resource, amount) in more {
+        let sum = to.entry(resource).or_default();
         *sum = sum.plus(*amount);
     }
     limit(to)
 }
 
 /// Raises each amount to the other one, if that is more.
-fn raise(to: &mut Amounts, other: Amounts) -> Result<(), RequestsError> {
-    for (key, amount) in other {
-        let most = to.entry(key).or_default();
+fn raise<'a>(to: &mut Amounts<'a>, other: Amounts<'a>) -> Result<(), RequestsError> {
+    for (resource, amount) in other {
+        let most = to.entry(resource).or_default();
         *most = amount.max(*most);
     }
     limit(to)
@@ -93,9 +96,9 @@ fn raise(to: &mut Amounts, other: Amounts) -> Result<(), RequestsError> {
 
 /// Replaces the requests of the containers with those of the Pod; its limits count where neither has a
 /// request.
-fn replace(running: &mut Amounts, own: &ResourceRequirements) -> Result<(), RequestsError> {
+fn replace<'a>(running: &mut Amounts<'a>, own: &'a ResourceRequirements) -> Result<(), RequestsError> {
     let for_pods =
-        |(key, _): &(String, Amount)| key == "cpu" || key == "memory" || key.starts_with("hugepages-");
+        |(key, _): &(&str, Amount)| matches!(*key, "cpu" | "memory") || key.starts_with("hugepages-");
     for (key, limit) in amounts(own.limits.as_ref())?.into_iter().filter(for_pods) {
         running.entry(key).or_insert(limit);
     }
@@ -105,6 +108,9 @@ fn replace(running: &mut Amounts, own: &ResourceRequirements) -> Result<(), Requ
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::{btree_map, vec};
+    use proptest::prelude::*;
+
     use super::*;
 
     fn list(entries: &[(&str, &str)]) -> Option<List> {
@@ -157,6 +163,45 @@ mod tests {
         assert_eq!(total(&spec), "cpu: 3, pods: 1");
         let spec = pod(vec![sidecar(&[("cpu", "2")]), sidecar(&[("cpu", "2")])], vec![]);
         assert_eq!(total(&spec), "cpu: 4, pods: 1");
+    }
+
+    /// The formula of Kubernetes, word by word: each init container beside all sidecars before it.
+    fn by_the_formula(spec: &PodSpec) -> Result<ResourceRequests, RequestsError> {
+        let mut running = Amounts::new();
+        for container in &spec.containers {
+            add(&mut running, &requests(container)?)?;
+        }
+        let (mut sidecars, mut starting) = (Amounts::new(), Amounts::new());
+        for container in spec.init_containers.iter().flatten() {
+            let mut now = requests(container)?;
+            if container.restart_policy.is_some() {
+                add(&mut running, &now)?;
+                add(&mut sidecars, &now)?;
+                now = Amounts::new();
+            }
+            add(&mut now, &sidecars)?;
+            raise(&mut starting, now)?;
+        }
+        raise(&mut running, starting)?;
+        running.insert("pods", Amount::units(1));
+        running.into_iter().collect::<ResourceRequests>().limited()
+    }
+
+    fn containers() -> impl Strategy<Value = Vec<Container>> {
+        let list = btree_map("[a-e]|r[0-3][0-9]", (0..9_u32).prop_map(|units| units.to_string()), 0..13);
+        let container = (list, any::<bool>()).prop_map(|(list, restarts)| {
+            let entries: Vec<_> = list.iter().map(|(name, amount)| (&**name, &**amount)).collect();
+            if restarts { sidecar(&entries) } else { asks(&entries) }
+        });
+        vec(container, 0..6)
+    }
+
+    proptest! {
+        #[test]
+        fn the_sum_is_that_of_the_formula(init in containers(), containers in containers()) {
+            let spec = pod(init, containers);
+            prop_assert_eq!(ResourceRequests::pod(&spec), by_the_formula(&spec));
+        }
     }
 
     #[test]

@@ -11,6 +11,9 @@
 mod synthetic;
 
 use allocation_counter::measure;
+use framework_queue::ResourceRequests;
+use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use synthetic::{RUNNING, SyntheticLoad, all_different, mixed};
 
 /// The message of a unit is one allocation, and its position a share of one.
@@ -55,4 +58,23 @@ fn the_first_round_over_unique_requests_allocates_little_per_unit() {
     let (took, each) = (begun.elapsed(), made.count_total as f64 / UNITS as f64);
     println!("{UNITS} units, three different asks: {took:?}, {each:.2} allocations a unit");
     assert!(decided == UNITS && each <= 0.5, "{each:.2} allocations a unit");
+}
+
+/// The sum is made on the thread of all events.
+#[test]
+fn an_init_container_without_requests_costs_a_sum_nothing() {
+    let sidecar = Container {
+        restart_policy: Some("Always".to_owned()),
+        resources: Some(ResourceRequirements {
+            requests: Some((0..29).map(|at| (format!("r{at}"), Quantity("1".to_owned()))).collect()),
+            ..ResourceRequirements::default()
+        }),
+        ..Container::default()
+    };
+    let allocations = |empty: usize| {
+        let init = std::iter::once(sidecar.clone()).chain(vec![Container::default(); empty]).collect();
+        let spec = PodSpec { init_containers: Some(init), ..PodSpec::default() };
+        measure(|| assert!(ResourceRequests::pod(&spec).is_ok())).count_total
+    };
+    assert_eq!(allocations(0), allocations(999));
 }

@@ -9,7 +9,7 @@ use framework_core::observed::Objects;
 use framework_core::queue::{self, Stage};
 use framework_core::{Observed, Policy};
 
-use crate::event::QueuedFramework;
+use crate::event::{Effect, QueuedFramework};
 use crate::framework_state::FrameworkState;
 use framework_message::Key;
 
@@ -20,6 +20,8 @@ pub struct Consumers {
     pub reported: BTreeMap<Key, Consumer>,
     /// Names without a Framework whose Pods run on.
     pub strays: BTreeSet<Key>,
+    /// The reports that the turn ends with: the last one of each Framework that is there.
+    pub queued: BTreeMap<Key, Effect>,
 }
 
 impl Consumers {

@@ -234,6 +234,7 @@ impl Engine {
         self.resume(now);
         self.evaluate(now, seed);
         self.send(now);
+        self.report_queued();
         let drained = self.drain.announce(self.drained());
         if !drained.is_empty() {
             self.effects.push(Effect::Drained(drained));

@@ -23,21 +23,24 @@ impl Engine {
         let left_creates =
             self.cache.get_mut(key).is_some_and(|entry| std::mem::take(&mut entry.known.left_creates));
         let entry = self.cache.get(key);
-        let Consumers { reported, strays } = &mut self.consumers;
+        let Consumers { reported, strays, queued } = &mut self.consumers;
+        let mut report_gone = |has_strays, left_creates| {
+            // The reader has to know the Framework that went.
+            self.effects.extend(queued.remove(key));
+            self.effects.push(Effect::Queued { key: key.clone(), framework: None, has_strays, left_creates });
+        };
         let Some(state) = entry.and_then(|entry| entry.state.as_ref()) else {
             let has_strays = entry.is_some_and(Entry::has_strays);
             let had = if has_strays { !strays.insert(key.clone()) } else { strays.remove(key) };
             if reported.remove(key).is_some() || had != has_strays {
-                let effect = Effect::Queued { key: key.clone(), framework: None, has_strays, left_creates };
-                self.effects.push(effect);
+                report_gone(has_strays, left_creates);
             }
             return;
         };
         if reported.get(key).is_some_and(|before| !before.is_of(&state.uid)) {
             reported.remove(key);
             strays.insert(key.clone());
-            let effect = Effect::Queued { key: key.clone(), framework: None, has_strays: true, left_creates };
-            self.effects.push(effect);
+            report_gone(true, left_creates);
         }
         // A Framework that cannot be read keeps its last reported facts.
         let o = entry.and_then(Entry::observed);
@@ -46,8 +49,7 @@ impl Engine {
             // One that concerns no queue may have the name of one that did, whose Pods go one by one.
             let is_over = before.is_none() && strays.contains(key) && !entry.is_some_and(Entry::has_strays);
             if is_over && strays.remove(key) {
-                let (key, framework) = (key.clone(), None);
-                self.effects.push(Effect::Queued { key, framework, has_strays: false, left_creates });
+                report_gone(false, left_creates);
             }
             return;
         };
@@ -57,14 +59,16 @@ impl Engine {
         {
             let framework = Some(consumer.queued(&persisted.framework));
             let has_strays = consumer.has_strays;
-            self.effects.push(Effect::Queued {
-                key: key.clone(),
-                framework,
-                has_strays,
-                left_creates: false,
-            });
+            let effect = Effect::Queued { key: key.clone(), framework, has_strays, left_creates: false };
+            queued.insert(key.clone(), effect);
         }
         reported.insert(key.clone(), consumer);
+    }
+
+    /// The reports about Frameworks that are there, one of each: it costs a sum of the requests of all its
+    /// templates.
+    pub(super) fn report_queued(&mut self) {
+        self.effects.extend(std::mem::take(&mut self.consumers.queued).into_values());
     }
 
     /// Whether permissions to send are lent to others that wait for them. They leave nothing in the budget,

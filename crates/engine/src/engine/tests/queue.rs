@@ -87,6 +87,28 @@ fn a_framework_that_was_stopped_before_its_first_status_is_reported() {
     assert_eq!(cluster.last_queued().queue, None, "its unit has to go");
 }
 
+/// Each report costs a sum of the requests of all templates.
+#[test]
+fn many_changes_before_a_turn_are_reported_once() {
+    let mut cluster = waiting();
+    let reports = |cluster: &mut Cluster| -> Vec<bool> {
+        cluster.heard.queued.drain(..).map(|(_, framework)| framework.is_some()).collect()
+    };
+    reports(&mut cluster);
+    for tasks in 2..9 {
+        cluster.scale("job", tasks);
+        cluster.deliver();
+    }
+    cluster.turn();
+    assert_eq!(cluster.last_queued().demands[0].tasks, [8]);
+    assert_eq!(reports(&mut cluster), [true]);
+    cluster.scale("job", 9);
+    cluster.delete_framework("job");
+    cluster.deliver();
+    cluster.turn();
+    assert_eq!(reports(&mut cluster), [true, false], "it was there, and is gone");
+}
+
 #[test]
 fn only_another_reason_is_worth_a_look() {
     let mut cluster = waiting();

@@ -26,8 +26,8 @@ use crate::reply;
 use crate::request;
 use crate::request::call::{Call, Error};
 
-/// From so many bytes on, a response is worth a thread of its own: it takes milliseconds to read.
-const LARGE: usize = 256 << 10;
+/// From so many bytes on, JSON is worth a thread of its own: it takes milliseconds to read.
+pub(crate) const LARGE: usize = 256 << 10;
 
 /// The outcome of a request, and the `Date` of the response, if there was one.
 pub type Answer<T> = (Reply<T>, Option<Time>);

@@ -10,7 +10,9 @@ use tracing::warn;
 
 use super::mislabelled::Mislabelled;
 use super::sink::Sink;
+use crate::compression::aside;
 use crate::event::Event;
+use crate::send::LARGE;
 use crate::wire::{AttemptObject, DeclaredText, FrameworkText, Wire, brief};
 
 /// A kind that is watched.
@@ -129,7 +131,9 @@ impl Kind for DeclaredText {
     fn event(change: Change<Self>, sink: &Sink) -> Option<Event> {
         let kind = sink.declared.as_ref()?;
         let read = |text: DeclaredText| {
-            text.by(&kind.row).unwrap_or_else(|error| {
+            let by_row = || text.by(&kind.row);
+            let object = if text.bytes() < LARGE { by_row() } else { aside(by_row) };
+            object.unwrap_or_else(|error| {
                 let (resource, object) = (kind.resource.plural, &text.key);
                 sink.metrics.object_left_out(resource);
                 let cause = brief(&error);

@@ -68,6 +68,11 @@ impl Wire for DeclaredText {
 }
 
 impl DeclaredText {
+    /// The bytes of its JSON.
+    pub fn bytes(&self) -> usize {
+        self.json.get().len()
+    }
+
     /// Reads the job by the row of its kind.
     pub fn by(&self, row: &Arc<JobKindRow>) -> Result<DeclaredObject, String> {
         let (requests, templates) = demand(&self.json, row)?;

@@ -132,12 +132,11 @@ impl Limits {
         Some(recount)
     }
 
-    /// The largest share of a limit that a sum uses, in parts per billion.
+    /// The largest share of a limit that a sum uses, in parts per billion. Users may invent as many names of
+    /// resources as they have units, so only those with a limit are visited.
     pub fn dominant(&self, usage: &Tally) -> u64 {
-        let limited = |(resource, amount): (&str, Amount)| {
-            self.hard.0.get(resource).map(|limit| amount.parts_per_billion(*limit))
-        };
-        usage.iter().filter_map(limited).max().unwrap_or(0)
+        let share = |(resource, limit): (&Arc<str>, &Amount)| usage.get(resource).parts_per_billion(*limit);
+        self.hard.0.iter().map(share).max().unwrap_or(0)
     }
 
     /// Every limit with the usage and the set-aside amount of its resource.

@@ -163,10 +163,6 @@ impl Tally {
     pub(crate) fn get(&self, resource: &str) -> Amount {
         self.0.get(resource).copied().unwrap_or_default()
     }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, Amount)> {
-        self.0.iter().map(|(resource, amount)| (&**resource, *amount))
-    }
 }
 
 #[cfg(test)]

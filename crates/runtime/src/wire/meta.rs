@@ -30,28 +30,30 @@ pub struct Meta {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Owner {
-    #[serde(deserialize_with = "beginning")]
+    #[serde(deserialize_with = "short")]
     pub api_version: String,
-    #[serde(deserialize_with = "beginning")]
+    #[serde(deserialize_with = "short")]
     pub kind: String,
-    #[serde(deserialize_with = "beginning")]
+    #[serde(deserialize_with = "short")]
     pub name: String,
-    #[serde(deserialize_with = "beginning")]
+    #[serde(deserialize_with = "short")]
     pub uid: String,
     controller: Option<bool>,
 }
 
 /// The bytes of a text that are kept. Names, kinds and UIDs are not longer, but the API server bounds no text
-/// of an owner reference.
+/// of an owner reference, of an annotation or of a definition of others.
 const MOST_OF_A_TEXT: usize = 253;
 
 /// The beginning of a text. One that is cut equals none of a real object.
-fn beginning<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+pub fn beginning(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(MOST_OF_A_TEXT)).unwrap_or(text)
+}
+
+fn short<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let mut text = String::deserialize(deserializer)?;
-    if text.len() > MOST_OF_A_TEXT {
-        text.truncate(text.floor_char_boundary(MOST_OF_A_TEXT));
-        text.shrink_to_fit();
-    }
+    text.truncate(beginning(&text).len());
+    text.shrink_to_fit();
     Ok(text)
 }
 

@@ -16,7 +16,7 @@ use framework_api::pod_template::MAX_CONTAINERS;
 use framework_message::{Key, Slot};
 use framework_queueing::{Finalizers, JobNotes};
 
-use super::meta::Owner;
+use super::meta::{Owner, beginning};
 use super::time::time;
 
 /// The fields of `metadata` that queueing reads.
@@ -112,7 +112,10 @@ impl Metadata {
     pub fn job_notes(&self) -> JobNotes {
         let annotations = self.annotations.as_ref();
         let resumed_by = annotations.and_then(|annotations| annotations.resumed_by.as_deref());
-        JobNotes { has_annotations: annotations.is_some(), resumed_by: resumed_by.map(Arc::from) }
+        JobNotes {
+            has_annotations: annotations.is_some(),
+            resumed_by: resumed_by.map(beginning).map(Arc::from),
+        }
     }
 
     /// UID of the object that it is part of. The Jobs of a CronJob are jobs of their own.
@@ -225,7 +228,7 @@ impl ResourcesWire {
     }
 }
 
-/// A name that is given and not empty.
+/// A name that is given and not empty. Of a text that is too long for a name, the beginning.
 pub fn given(text: Option<&String>) -> Option<Arc<str>> {
-    text.filter(|text| !text.is_empty()).map(|text| text.as_str().into())
+    text.filter(|text| !text.is_empty()).map(|text| beginning(text).into())
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use framework_api::job_kind::built_in;
-use framework_api::queue::QUEUE_NAME_LABEL;
+use framework_api::queue::{QUEUE_NAME_LABEL, RESUMED_BY_ANNOTATION};
 
 use super::*;
 use crate::wire::decode;
@@ -39,6 +39,18 @@ fn row_of(api_version: &str, kind: &str) -> Arc<JobKindRow> {
 /// An object, as that row reads it.
 fn built(api_version: &str, kind: &str, object: &Value) -> DeclaredObject {
     read(&row_of(api_version, kind), object).expect(kind)
+}
+
+#[test]
+fn of_a_text_of_a_job_as_much_is_kept_as_a_name_has() {
+    let (longest, long) = ("x".repeat(253), "x".repeat(250_000));
+    for text in [&longest, &long] {
+        let mut job = object(json!({"template": {"spec": {"priorityClassName": text}}}), json!({}));
+        job["metadata"]["annotations"] = json!({RESUMED_BY_ANNOTATION: text});
+        let job = built("batch/v1", "Job", &job).job;
+        assert!(job.class.as_deref() == Some(&*longest), "{} bytes", text.len());
+        assert!(job.notes.resumed_by.as_deref() == Some(&*longest), "{} bytes", text.len());
+    }
 }
 
 #[test]

@@ -39,6 +39,7 @@ mod facts;
 mod obstacle;
 mod position;
 mod queue_status;
+mod queues;
 mod recovery;
 mod replies;
 mod requests;

@@ -1,6 +1,6 @@
 //! The objects that changed since the last turn.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use framework_message::Key;
@@ -18,6 +18,9 @@ pub struct Stale {
     pub namespaces: BTreeSet<Arc<str>>,
     /// Pods that may belong to another job than before. They count for the earlier one until then.
     pub pods: BTreeSet<Key>,
+    /// Queues whose facts may have changed. If the Queue was known in the last turn: whether it named a
+    /// PriorityClass that did not exist.
+    pub queue_facts: BTreeMap<Key, Option<bool>>,
     /// Queues whose status may differ from the counts.
     pub queues: BTreeSet<Key>,
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use framework_api::queue::{Phase, Reason};
 use framework_core::queue::Stage;
-use framework_queue::{QueueFacts, ResourceRequests, UnitFacts, UnitPhase};
+use framework_queue::{ResourceRequests, UnitFacts, UnitPhase};
 
 use super::QueueController;
 use crate::consumer::{Consumer, ConsumerKey, JobKind};
@@ -124,32 +124,6 @@ impl QueueController {
         }
     }
 
-    pub(super) fn queue_changed(&mut self, key: &Key) {
-        let priority = self
-            .objects
-            .queues
-            .get(key)
-            .map(|queue| self.objects.priority(queue.priority, queue.class.as_deref()));
-        let facts = self.objects.queues.get(key).zip(priority).map(|(queue, priority)| QueueFacts {
-            policy: queue.policy,
-            priority: priority.unwrap_or_default(),
-        });
-        let namespace_state = self.namespaces.entry(&key.namespace);
-        namespace_state.schedule.set_queue(&key.name, facts);
-        self.stale.namespaces.insert(Arc::clone(&key.namespace));
-        // A unit is concerned only if its Queue, or the PriorityClass of that, comes or goes. A Queue changes
-        // with each status.
-        let lacks_class = priority == Some(None);
-        let lacked = self.queue_states.get(key).map(|state| state.lacks_class);
-        if lacked != self.objects.queues.get(key).map(|_| lacks_class) {
-            let units = self.objects.units.within(&key.namespace).filter(|unit| unit.queue == key.name);
-            self.stale.units.extend(units.map(|unit| unit.key.clone()));
-        }
-        if self.objects.queues.get(key).is_some() {
-            self.queue_states.entry(key.clone()).or_default().lacks_class = lacks_class;
-        }
-    }
-
     pub(super) fn quota_changed(&mut self, key: &Key) {
         if self.objects.quotas.get(key).is_none_or(|quota| quota.limits.is_none()) {
             let namespace_state = self.namespaces.entry(&key.namespace);
@@ -158,20 +132,6 @@ impl QueueController {
         }
         self.namespaces.entry(&key.namespace);
         self.stale.namespaces.insert(Arc::clone(&key.namespace));
-    }
-
-    pub(super) fn class_changed(&mut self, name: &str) {
-        let named = |class: &Option<Arc<str>>| class.as_deref() == Some(name);
-        let units = self.objects.units.iter().filter(|unit| named(&unit.class)).map(|unit| unit.key.clone());
-        self.stale.units.extend(units);
-        let queues: Vec<Key> = self
-            .objects
-            .queues
-            .iter()
-            .filter(|queue| named(&queue.class))
-            .map(|queue| queue.key.clone())
-            .collect();
-        queues.iter().for_each(|key| self.queue_changed(key));
     }
 
     pub(super) fn declared_changed(&mut self, kind: JobKind, change: Change<DeclaredObject>) {
@@ -270,8 +230,9 @@ impl QueueController {
         self.stale.jobs.insert(key);
     }
 
-    /// Gives the schedule the changed facts of units, and the usage of quotas.
+    /// Gives the schedule the changed facts of Queues and units, and the usage of quotas.
     pub(super) fn refresh(&mut self, now: Now) {
+        self.refresh_queues();
         for key in std::mem::take(&mut self.stale.units) {
             self.refresh_unit(&key);
         }

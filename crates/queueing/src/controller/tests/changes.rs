@@ -293,3 +293,44 @@ fn quota_returns_later_if_a_job_went_before_its_pods_were_seen() {
     world.pass(1);
     assert_eq!(world.settle(), ["remove finalizer of framework-a"]);
 }
+
+/// A tenant may patch a Queue a hundred times a second, and each policy ranks all waiting units anew.
+#[test]
+fn a_queue_that_changes_often_costs_its_units_one_evaluation_in_a_turn() {
+    let mut world = World::new(1, 2);
+    for name in ["a", "b", "c"] {
+        world.submit(name, 2);
+        world.settle();
+    }
+    world.server.set_priority(&key("framework-c"), 5);
+    world.show();
+    world.settle();
+    let place = |world: &World| world.controller.queue_position(&key("framework-b")).unwrap().place;
+    let change = |world: &mut World, policy, class: Option<&str>| {
+        let resource_version = 1000 + world.server.stamp();
+        let class = class.map(Arc::from);
+        let (key, uid) = (key("q"), "q".into());
+        let queue = QueueObject { key, uid, resource_version, counts: None, policy, priority: None, class };
+        world.controller.step(QueueEvent::Queue(Change::Applied(queue)));
+    };
+    assert_eq!(place(&world), Some(1));
+    for _ in 0..100 {
+        change(&mut world, QueuePolicy::Fifo, Some("missing"));
+        change(&mut world, QueuePolicy::Priority, None);
+        change(&mut world, QueuePolicy::Fifo, None);
+    }
+    let stale = &world.controller.stale;
+    assert_eq!((place(&world), stale.units.len(), stale.queue_facts.len()), (Some(1), 0, 1), "not yet");
+    world.settle();
+    assert_eq!(place(&world), Some(0), "the last policy");
+    change(&mut world, QueuePolicy::Fifo, Some("missing"));
+    world.settle();
+    let reason = |world: &World| world.server.units[&key("framework-b")].status.reason.unwrap();
+    assert_eq!(reason(&world), Reason::PriorityClassNotFound);
+    // The Queue is gone and is made again between two turns.
+    let gone = world.controller.objects.queues.get(&key("q")).unwrap().clone();
+    world.controller.step(QueueEvent::Queue(Change::Deleted(gone)));
+    change(&mut world, QueuePolicy::Priority, None);
+    world.settle();
+    assert_eq!((reason(&world), place(&world)), (Reason::InsufficientQuota, Some(1)));
+}

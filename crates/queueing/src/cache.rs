@@ -13,6 +13,7 @@ use crate::consumer::{Consumer, ConsumerKey, JobKind};
 use crate::object::{ClassObject, DeclaredObject, PodUse, QueueObject, QuotaObject, UnitObject};
 use crate::owners::Owners;
 use crate::store::Store;
+use crate::units_by_job::UnitsByJob;
 
 /// By how much the clocks of two API servers may differ. A job that was created so soon after the release of
 /// a unit may be the one that the unit was released for.
@@ -42,6 +43,8 @@ pub struct ObjectCache {
     pub jobs_by_uid: BTreeMap<Key, ConsumerKey>,
     /// Those jobs, as the queues see them.
     pub consumers: BTreeMap<ConsumerKey, Consumer>,
+    /// Units by the UID of their job.
+    pub units_by_job: UnitsByJob,
     /// Units by the job that they name.
     units_of: BTreeMap<ConsumerKey, BTreeSet<Key>>,
 }

@@ -39,6 +39,7 @@ mod stale;
 mod store;
 mod turns;
 mod unit;
+mod units_by_job;
 mod usage;
 
 pub use active_slots::ActiveSlots;

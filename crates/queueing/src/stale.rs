@@ -18,6 +18,8 @@ pub struct Stale {
     pub namespaces: BTreeSet<Arc<str>>,
     /// Pods that may belong to another job than before. They count for the earlier one until then.
     pub pods: BTreeSet<Key>,
+    /// Jobs, by namespace and UID, whose Pods use something else than before.
+    pub usage: BTreeSet<Key>,
     /// Queues whose facts may have changed. If the Queue was known in the last turn: whether it named a
     /// PriorityClass that did not exist.
     pub queue_facts: BTreeMap<Key, Option<bool>>,

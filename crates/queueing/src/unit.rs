@@ -95,6 +95,8 @@ pub struct UnitState {
     pub facts: Option<UnitFacts>,
     /// Its reservation by these facts, and the job that it is for.
     pub reserves: Option<Reserves>,
+    /// The job, by namespace and UID, on whose Pods its reservation or its finalizer depends.
+    pub depends_on: Option<Key>,
     /// The count that it is part of.
     pub counted: Option<Counted>,
     /// The decision of the last round.

@@ -35,6 +35,7 @@ impl QueueController {
         if let Some(job) = job.as_ref().filter(|_| !self.unit_states.contains_key(&key)) {
             let pods = self.objects.set_job(job, Some(&consumer));
             self.stale.pods.extend(pods);
+            self.objects.units_by_job.name(job);
         }
         self.job_is_answered(&consumer);
         let left = self.left_places.remove(&key).filter(|(owner, _)| unit.owner.as_ref() == Some(owner));
@@ -72,6 +73,7 @@ impl QueueController {
         let state = self.unit_states.remove(key).unwrap_or_default();
         self.counts.replace(state.counted.as_ref(), None);
         self.reserve(state.reserves, None);
+        self.objects.units_by_job.depends(key, state.depends_on.as_ref(), None);
         let waits = matches!(state.counted, Some(Counted::Waiting(..)));
         if let (true, Some(owner), Some(overtaken)) = (waits, state.owner, state.overtaken) {
             self.left_places.insert(key.clone(), (owner, overtaken));
@@ -87,7 +89,7 @@ impl QueueController {
             self.part_changed(&consumer);
             self.job_is_answered(&consumer);
             if let Some(job) = state.job {
-                self.job_left(&consumer, &job);
+                self.job_left(&job);
             }
             self.stale.jobs.insert(consumer);
         }
@@ -107,11 +109,9 @@ impl QueueController {
 
     /// A job, by namespace and UID, is gone, or a unit of it. It is known as long as one of them is there:
     /// its Pods may outlive it.
-    fn job_left(&mut self, consumer: &ConsumerKey, job: &Key) {
-        let names =
-            |unit: &Key| self.unit_states.get(unit).is_some_and(|state| state.job.as_ref() == Some(job));
-        let is_there = self.objects.consumers.get(consumer).is_some_and(|known| known.uid == job.name);
-        if !is_there && !self.objects.units_of(consumer).any(names) {
+    fn job_left(&mut self, job: &Key) {
+        self.objects.units_by_job.unname(job);
+        if !self.objects.units_by_job.is_named(job) {
             let pods = self.objects.set_job(job, None);
             self.stale.pods.extend(pods);
         }
@@ -216,11 +216,15 @@ impl QueueController {
                 self.objects.consumers.remove(&key)
             }
         };
-        let before = before.as_ref().map(of).filter(|before| Some(before) != now.as_ref());
-        if let Some(job) = before {
-            self.job_left(&key, &job);
+        let before = before.as_ref().map(of);
+        let is_another = before != now;
+        if let Some(job) = before.filter(|_| is_another) {
+            self.job_left(&job);
         }
         if let Some(job) = now {
+            if is_another {
+                self.objects.units_by_job.name(&job);
+            }
             self.stale.pods.extend(self.objects.set_job(&job, Some(&key)));
         }
         match is_same {
@@ -233,6 +237,7 @@ impl QueueController {
     /// Gives the schedule the changed facts of Queues and units, and the usage of quotas.
     pub(super) fn refresh(&mut self, now: Now) {
         self.refresh_queues();
+        self.look_at_dependents();
         for key in std::mem::take(&mut self.stale.units) {
             self.refresh_unit(&key);
         }
@@ -246,7 +251,9 @@ impl QueueController {
         let facts = self.facts(unit, &usage, obstacle.is_some());
         let may_remove_finalizer = self.may_remove_finalizer(unit, &usage);
         let counted = counted(unit, facts.as_ref());
-        let reserves = self.job_of(unit).zip(facts.as_ref().and_then(reservation));
+        let job = self.job_of(unit);
+        let depends_on = job.clone().filter(|_| self.depends_on_pods(unit));
+        let reserves = job.zip(facts.as_ref().and_then(reservation));
         let offers = (may_remove_finalizer && unit.finalizers.has_ours()) || obstacle.is_some();
         if unit.deleting && self.recounts(&key.namespace) {
             // Its Pods may be among them.
@@ -263,6 +270,8 @@ impl QueueController {
         }
         let reserved = std::mem::replace(&mut state.reserves, reserves.clone());
         let before = std::mem::replace(&mut state.counted, counted.clone());
+        let depended = std::mem::replace(&mut state.depends_on, depends_on.clone());
+        self.objects.units_by_job.depends(key, depended.as_ref(), depends_on.as_ref());
         if state.facts != facts {
             state.facts.clone_from(&facts);
             let schedule = &mut self.namespaces.entry(&key.namespace).schedule;

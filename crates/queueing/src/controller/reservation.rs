@@ -15,9 +15,7 @@ impl QueueController {
     /// the unit, as long as it carries our finalizer. For another job it is the present request, at most as
     /// much as was released, and the part of the rest that its Pods still use.
     pub(super) fn reservation(&self, unit: &UnitObject) -> ResourceRequests {
-        let releasing =
-            || self.unit_states.get(&unit.key).is_some_and(|state| state.writes.releasing.is_some());
-        if unit.status.phase != Some(Phase::Dequeued) && !releasing() {
+        if self.waits(unit) {
             return ResourceRequests::default();
         }
         if unit.is_of_framework() {
@@ -30,6 +28,13 @@ impl QueueController {
             false => self.job_of(unit).and_then(|job| self.usage.of(&job)).cloned().unwrap_or_default(),
         };
         base.plus(&less(&given, &base).min(&less(&used, &base)))
+    }
+
+    /// Whether a unit waits: it is not released, and no release of it may have been stored.
+    pub(super) fn waits(&self, unit: &UnitObject) -> bool {
+        let state = self.unit_states.get(&unit.key);
+        unit.status.phase != Some(Phase::Dequeued)
+            && state.is_none_or(|state| state.writes.releasing.is_none())
     }
 
     /// The present requests of the job of a unit.

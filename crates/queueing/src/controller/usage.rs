@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use framework_api::queue::Phase;
 use framework_message::{Key, Now};
 use jiff::Timestamp;
 
@@ -75,20 +74,25 @@ impl QueueController {
         self.stale.namespaces.insert(Arc::clone(namespace));
     }
 
-    /// The reservation of the units of a Job depends on its Pods. A unit that only waits does not: a user may
-    /// have made ten thousand of one Job, whose Pods come and go.
+    /// The Pods of a job use something else.
     fn usage_changed(&mut self, job: &Key) {
-        if let Some(consumer) = self.objects.jobs_by_uid.get(job) {
-            let waits = |key: &Key| {
-                let unit = self.objects.units.get(key);
-                unit.is_some_and(|unit| !unit.deleting && unit.status.phase != Some(Phase::Dequeued))
-                    && self.unit_states.get(key).is_none_or(|state| state.writes.releasing.is_none())
-            };
-            let units = self.objects.units_of(consumer).filter(|unit| !waits(unit)).cloned();
-            self.stale.units.extend(units);
-            self.stale.jobs.insert(consumer.clone());
-        }
+        self.stale.jobs.extend(self.objects.jobs_by_uid.get(job).cloned());
+        self.stale.usage.insert(job.clone());
         self.stale.namespaces.insert(Arc::clone(&job.namespace));
+    }
+
+    /// Evaluates the units again that depend on Pods which use something else: once in a turn, however many
+    /// Pods of the job come and go.
+    pub(super) fn look_at_dependents(&mut self) {
+        for job in std::mem::take(&mut self.stale.usage) {
+            self.stale.units.extend(self.objects.units_by_job.dependents(&job).cloned());
+        }
+    }
+
+    /// Whether a unit depends on the Pods of its job. A unit that only waits does not: a user may have made
+    /// ten thousand of one Job, whose Pods come and go.
+    pub(super) fn depends_on_pods(&self, unit: &UnitObject) -> bool {
+        !unit.is_of_framework() && (unit.deleting || !self.waits(unit))
     }
 
     /// The job that a unit stands for, by namespace and UID; `None`: that is not known.

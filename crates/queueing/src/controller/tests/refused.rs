@@ -142,6 +142,7 @@ fn a_change_of_a_pod_costs_no_waiting_unit_of_its_job_a_look() {
         slot: None,
     };
     world.controller.step(QueueEvent::Pod(Change::Applied(pod)));
+    world.controller.look_at_dependents();
     let stale: Vec<&str> = world.controller.stale.units.iter().map(|unit| &*unit.name).collect();
     assert_eq!(stale, ["sweep-train"]);
 }

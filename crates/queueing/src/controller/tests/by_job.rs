@@ -1,0 +1,192 @@
+//! Units by the UIDs of their jobs: the index is exact, and what it saves.
+
+use super::declared::{named, show};
+use super::*;
+use crate::object::UnitNotes;
+
+const UIDS: [&str; 3] = ["uid-a", "uid-b", "uid-c"];
+
+/// A unit by hand for the job `train`, with a UID of the job.
+fn unit(name: &str, job: Option<&str>) -> UnitObject {
+    UnitObject {
+        key: key(name),
+        uid: format!("unit-{name}").into(),
+        resource_version: 0,
+        created: at(0),
+        deleting: false,
+        finalizers: [FINALIZER].into_iter().collect(),
+        owner: None,
+        consumer: ConsumerKey {
+            kind: JobKind::declared(&named("train", 1, Stage::Waiting).row),
+            key: key("train"),
+        },
+        notes: UnitNotes::default(),
+        consumer_uid: job.map(Arc::from),
+        queue: "q".into(),
+        priority: None,
+        class: None,
+        requests: Ok(ResourceRequests::default()),
+        status: UnitStatus::default(),
+    }
+}
+
+fn released(unit: UnitObject) -> UnitObject {
+    let status = UnitStatus { phase: Some(Phase::Dequeued), ..UnitStatus::default() };
+    UnitObject { status, ..unit }
+}
+
+fn apply(world: &mut World, unit: UnitObject) {
+    let unit = UnitObject { resource_version: world.server.stamp(), ..unit };
+    world.controller.step(QueueEvent::Unit(Change::Applied(Arc::new(unit))));
+}
+
+fn remove(world: &mut World, name: &str) {
+    let unit = UnitObject { resource_version: world.server.stamp(), ..unit(name, None) };
+    world.controller.step(QueueEvent::Unit(Change::Deleted(Arc::new(unit))));
+}
+
+fn apply_pod(world: &mut World, name: &str, job: &str) {
+    let pod = PodUse {
+        key: key(name),
+        resource_version: world.server.stamp(),
+        controller: Some(job.into()),
+        consumer: None,
+        requests: cpu(1),
+        ended: world.rng.u32(0..3) == 0,
+        lapses: None,
+        slot: None,
+    };
+    world.controller.step(QueueEvent::Pod(Change::Applied(pod)));
+}
+
+/// One change of a unit, a job or a Pod.
+fn random_change(world: &mut World) {
+    let pick = |world: &mut World| world.rng.choice(UIDS).unwrap();
+    let maybe =
+        |world: &mut World| world.rng.choice([None, Some(0), Some(1), Some(2)]).unwrap().map(|at| UIDS[at]);
+    let name = format!("x{}", world.rng.u32(0..6));
+    let job = world.rng.choice(["train", "other"]).unwrap();
+    match world.rng.u32(0..8) {
+        0 => remove(world, &name),
+        1 => {
+            let mut object = named(job, world.server.stamp(), Stage::Started);
+            object.job.suspended = world.rng.bool();
+            object.job.uid = pick(world).into();
+            show(world, Change::Applied(object));
+        }
+        2 => {
+            let gone = named(job, world.server.stamp(), Stage::Started);
+            show(world, Change::Deleted(gone));
+        }
+        3 => {
+            let (pod, uid) = (format!("pod{}", world.rng.u32(0..4)), pick(world));
+            apply_pod(world, &pod, uid);
+        }
+        _ => {
+            let mut unit = unit(&name, maybe(world));
+            unit.consumer.key = key(job);
+            unit.owner = maybe(world).map(Arc::from);
+            unit.uid = world.rng.choice(["one", "two"]).unwrap().into();
+            unit.deleting = world.rng.bool();
+            let unit = if world.rng.bool() { released(unit) } else { unit };
+            apply(world, unit);
+        }
+    }
+}
+
+/// Requests end without a reply, or are not sent.
+fn answer_none(world: &mut World) {
+    for transit in std::mem::take(&mut world.transit) {
+        let Transit::There(ticket, ..) = transit else { continue };
+        let unsent = world.rng.bool();
+        let reply = if unsent { Reply::NotSent(String::new()) } else { Reply::Unknown(String::new()) };
+        world.reply(ticket, reply);
+    }
+}
+
+#[test]
+fn the_index_of_units_by_job_is_exact_after_any_changes() {
+    let mut seen = 0;
+    for seed in 0..100 {
+        let mut world = World::new(seed, 10);
+        show(&mut world, Change::Synced);
+        for _ in 0..200 {
+            for _ in 0..world.rng.u32(1..4) {
+                random_change(&mut world);
+            }
+            world.pass(1);
+            world.turn();
+            answer_none(&mut world);
+            seen += check(&world.controller);
+        }
+        (0..6).for_each(|number| remove(&mut world, &format!("x{number}")));
+        for job in ["train", "other"] {
+            let gone = named(job, world.server.stamp(), Stage::Started);
+            show(&mut world, Change::Deleted(gone));
+        }
+        check(&world.controller);
+        assert!(world.controller.objects.jobs_by_uid.is_empty(), "seed {seed}");
+    }
+    assert!(seen > 10_000, "{seen}");
+}
+
+/// Compares the index with the objects. Returns how many units depend on Pods.
+fn check(controller: &QueueController) -> usize {
+    let objects = &controller.objects;
+    let mut seen = 0;
+    for uid in UIDS {
+        let job = key(uid);
+        let states = controller.unit_states.values();
+        let is_named = states.filter(|state| state.job.as_ref() == Some(&job)).count() > 0
+            || objects.consumers.values().any(|known| *known.uid == *uid);
+        assert_eq!(objects.units_by_job.is_named(&job), is_named, "{uid}");
+        assert_eq!(objects.jobs_by_uid.contains_key(&job), is_named, "{uid}");
+        // Those that have changed since are evaluated in the next turn.
+        let is_fresh = |unit: &&Key| !controller.stale.units.contains(*unit);
+        let depends = |unit: &&Arc<UnitObject>| {
+            controller.depends_on_pods(unit) && controller.job_of(unit).as_ref() == Some(&job)
+        };
+        let expected = objects.units.iter().filter(depends).map(|unit| &unit.key).filter(is_fresh);
+        let expected: Vec<&Key> = expected.collect();
+        assert_eq!(
+            objects.units_by_job.dependents(&job).filter(is_fresh).collect::<Vec<_>>(),
+            expected,
+            "{uid}"
+        );
+        seen += expected.len();
+    }
+    seen
+}
+
+/// Ten thousand units that name one job may have other UIDs, or be on their way out.
+#[test]
+fn a_change_of_a_pod_costs_units_with_other_uids_no_look() {
+    let mut world = World::new(1, 10);
+    show(&mut world, Change::Synced);
+    for number in 0..100 {
+        let other = unit(&format!("x{number}"), Some("uid-b"));
+        apply(&mut world, UnitObject { deleting: number % 2 == 0, ..released(other) });
+    }
+    apply(&mut world, released(unit("own", Some("uid-a"))));
+    world.turn();
+    for number in 0..10 {
+        apply_pod(&mut world, &format!("pod{number}"), "uid-a");
+    }
+    assert!(world.controller.stale.units.is_empty(), "each turn looks once");
+    world.controller.look_at_dependents();
+    assert_eq!(world.controller.stale.units.iter().collect::<Vec<_>>(), [&key("own")]);
+}
+
+#[test]
+fn a_unit_of_another_name_takes_no_pods_from_a_job_when_it_goes() {
+    let mut world = World::new(1, 10);
+    show(&mut world, Change::Applied(named("train", 1, Stage::Started)));
+    show(&mut world, Change::Synced);
+    let mut other = unit("x", Some("uid-train"));
+    other.consumer.key = key("other");
+    apply(&mut world, other);
+    world.turn();
+    remove(&mut world, "x");
+    apply_pod(&mut world, "train-0", "uid-train");
+    assert_eq!(world.controller.objects.owners.job_of(&key("train-0")), Some(key("uid-train")));
+}

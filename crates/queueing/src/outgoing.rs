@@ -1,7 +1,9 @@
 //! The order of the requests that are to be sent, and the requests in flight.
 //!
 //! Guarantees: a piece of work is queued once. Releases go before all other work, of which at most
-//! [`MAX_DEFERRABLE_IN_FLIGHT`] requests are in flight at a time. Namespaces send in turn.
+//! [`MAX_DEFERRABLE_IN_FLIGHT`] requests are in flight at a time. After [`URGENT`] releases in a row, other
+//! work has its turn: the jobs of one namespace do not stop the deletions of all others. Namespaces send in
+//! turn.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,7 +11,7 @@ use std::time::Duration;
 
 use framework_message::{Key, Slot, Slots, Ticket};
 
-use crate::consumer::{ConsumerKey, JobKind};
+use crate::consumer::ConsumerKey;
 use crate::in_flight::InFlight;
 use crate::turns::Turns;
 use crate::unit::PendingRequest;
@@ -17,6 +19,9 @@ use crate::unit::PendingRequest;
 /// Requests in flight at a time that let no job begin. When many units come at once, the updates of waiting
 /// units would otherwise stand before the releases in the queue of the API server.
 const MAX_DEFERRABLE_IN_FLIGHT: usize = 32;
+
+/// Releases in a row while other work waits.
+const URGENT: u32 = 16;
 
 /// A piece of work that may need a request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,12 +44,6 @@ impl Work {
             Work::List(namespace) => namespace,
             Work::Job(job) => &job.key.namespace,
         }
-    }
-
-    /// After all others.
-    fn last() -> Work {
-        let key = Key::new("\u{10ffff}", "\u{10ffff}");
-        Work::Job(ConsumerKey { kind: JobKind::Itself, key })
     }
 }
 
@@ -70,6 +69,8 @@ pub enum Sent {
 pub struct OutgoingRequests {
     /// Releases.
     urgent: Turns<Work>,
+    /// Requests of the former that were sent in a row.
+    urgent_in_a_row: u32,
     /// Everything else.
     deferrable: Turns<Work>,
     later: BTreeSet<(Duration, Work)>,
@@ -84,6 +85,7 @@ impl OutgoingRequests {
     pub fn new(tickets: u64, seed: u64) -> Self {
         OutgoingRequests {
             urgent: Turns::default(),
+            urgent_in_a_row: 0,
             deferrable: Turns::default(),
             later: BTreeSet::new(),
             in_flight: InFlight::new(tickets),
@@ -110,11 +112,11 @@ impl OutgoingRequests {
 
     /// The work whose moment has come.
     pub fn take_due(&mut self, now: Duration) -> Vec<Work> {
-        let due: Vec<_> = self.later.range(..=(now, Work::last())).cloned().collect();
-        for entry in &due {
-            self.later.remove(entry);
+        let mut due = Vec::new();
+        while self.next_due().is_some_and(|at| at <= now) {
+            due.extend(self.later.pop_first().map(|(_, work)| work));
         }
-        due.into_iter().map(|(_, work)| work).collect()
+        due
     }
 
     /// When the moment of the next work comes.
@@ -124,22 +126,27 @@ impl OutgoingRequests {
 
     /// Whether anything may be sent.
     pub fn wants(&self) -> bool {
-        !self.urgent.is_empty()
-            || !self.deferrable.is_empty() && self.deferrable_in_flight.len() < MAX_DEFERRABLE_IN_FLIGHT
+        !self.urgent.is_empty() || self.may_defer()
+    }
+
+    /// Whether work that lets no job begin waits, and may be sent.
+    fn may_defer(&self) -> bool {
+        !self.deferrable.is_empty() && self.deferrable_in_flight.len() < MAX_DEFERRABLE_IN_FLIGHT
     }
 
     /// The next piece of work that may be sent, and whether it lets a job begin.
     pub fn next_work(&mut self) -> Option<(Work, bool)> {
-        if !self.wants() {
-            return None;
+        if !self.urgent.is_empty() && (self.urgent_in_a_row < URGENT || !self.may_defer()) {
+            return self.urgent.take().map(|work| (work, true));
         }
-        let urgent = self.urgent.take().map(|work| (work, true));
-        urgent.or_else(|| self.deferrable.take().map(|work| (work, false)))
+        self.may_defer().then(|| self.deferrable.take())?.map(|work| (work, false))
     }
 
     /// A request for a slot is on its way; whether it lets a job begin.
     pub fn sent(&mut self, slot: Slot, sent: Sent, releases: bool) -> Ticket {
         let ticket = self.in_flight.begin(slot, sent);
+        // Work that needs no request any more counts for neither.
+        self.urgent_in_a_row = if releases { self.urgent_in_a_row.saturating_add(1) } else { 0 };
         if !releases {
             self.deferrable_in_flight.insert(ticket);
         }
@@ -215,6 +222,37 @@ mod tests {
         assert!(!outgoing.wants(), "a release makes no room for the others");
         outgoing.answered(tickets[0], None);
         assert_eq!(outgoing.next_work(), Some((unit("a"), false)));
+    }
+
+    #[test]
+    fn releases_without_end_do_not_stop_the_other_work_of_all_namespaces() {
+        let mut outgoing = OutgoingRequests::new(0, 0);
+        let names: Vec<String> = (0..1000).map(|number| format!("{number:04}")).collect();
+        names.iter().for_each(|name| outgoing.offer(unit(name), true));
+        let other = |name: &str| Work::Unit(Key::new("other", name));
+        ["gone", "a", "b"].iter().for_each(|name| outgoing.offer(other(name), false));
+        let mut order = Vec::new();
+        while let Some((work, releases)) = outgoing.next_work() {
+            order.push(work.clone());
+            if work != other("gone") {
+                outgoing.sent(Slot(1), list(), releases);
+            }
+        }
+        let place = |work: &Work| order.iter().position(|taken| taken == work).unwrap();
+        assert_eq!(["gone", "a", "b"].map(|name| place(&other(name))), [16, 17, 34]);
+        assert_eq!(order.len(), 1003);
+    }
+
+    #[test]
+    fn releases_go_on_while_no_other_work_may_be_sent() {
+        let mut outgoing = OutgoingRequests::new(0, 0);
+        (0..MAX_DEFERRABLE_IN_FLIGHT).for_each(|_| _ = outgoing.sent(Slot(1), list(), false));
+        outgoing.offer(unit("a"), false);
+        for number in 0..2 * URGENT {
+            outgoing.offer(unit(&format!("b{number}")), true);
+            assert!(outgoing.next_work().is_some_and(|(_, releases)| releases));
+            outgoing.sent(Slot(1), list(), true);
+        }
     }
 
     #[test]

@@ -18,8 +18,9 @@ impl QueueController {
             let other = &consumer.key.namespace;
             return of(Reason::ConsumerNotAllowed, format!("its job is in the namespace {other}"));
         }
-        if self.objects.sees(&consumer.kind) && !self.objects.consumers.contains_key(consumer) {
-            let text = format!("there is no job {}", consumer.key.name);
+        if self.objects.sees(&consumer.kind) && self.objects.job_of_unit(unit).is_none() {
+            let uid = unit.consumer_uid.as_ref().map(|uid| format!(" with the UID {uid}"));
+            let text = format!("there is no job {}{}", consumer.key.name, uid.unwrap_or_default());
             return of(Reason::ConsumerNotFound, text);
         }
         if let Err(error) = &unit.requests {

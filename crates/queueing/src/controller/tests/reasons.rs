@@ -1,6 +1,7 @@
 //! Reasons for which a unit is not even looked at, each until the missing object is there; the order of
 //! classes; and the report of each reason.
 
+use super::declared::named;
 use super::*;
 use crate::object::{ClassObject, UnitNotes};
 
@@ -122,6 +123,23 @@ fn a_unit_whose_job_is_missing_or_elsewhere_is_not_released() {
     // Neither holds up another one.
     create(&mut world, reservation("good"));
     assert_eq!(says(&world, "good").0, Reason::Admitted);
+}
+
+#[test]
+fn a_unit_waits_for_the_job_with_its_uid_and_takes_no_other_of_that_name() {
+    let mut world = World::new(1, 10);
+    let show = |world: &mut World, resource_version, uid: &str| {
+        let mut object = named("lost", resource_version, Stage::Waiting);
+        (object.job.queue, object.job.uid) = (None, uid.into());
+        world.controller.step(QueueEvent::Declared(batch("Job"), Change::Applied(object).into()));
+    };
+    show(&mut world, 1, "another");
+    create(&mut world, UnitObject { consumer_uid: Some("its-own".into()), ..unit("lost") });
+    let expected = (Reason::ConsumerNotFound, "there is no job lost with the UID its-own".to_owned());
+    assert_eq!(says(&world, "lost"), expected);
+    show(&mut world, 2, "its-own");
+    world.settle();
+    assert_eq!(says(&world, "lost").0, Reason::Admitted);
 }
 
 #[test]

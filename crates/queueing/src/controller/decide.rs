@@ -37,6 +37,7 @@ impl QueueController {
             }
             if self.objects.has_none_in(&namespace) {
                 self.namespaces.forget(&namespace);
+                self.forget_places(&namespace);
             }
         }
     }

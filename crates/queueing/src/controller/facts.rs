@@ -100,6 +100,18 @@ impl QueueController {
         }
     }
 
+    /// A namespace has no objects any more. A place stays as long as its job waits for a unit.
+    pub(super) fn forget_places(&mut self, namespace: &Arc<str>) {
+        let objects = &self.objects;
+        let waits = |owner: &Arc<str>| {
+            let uid = Key { namespace: Arc::clone(namespace), name: Arc::clone(owner) };
+            let job = objects.jobs_by_uid.get(&uid).and_then(|job| objects.consumers.get(job));
+            job.is_some_and(|job| job.uid == *owner && job.wants_unit())
+        };
+        let of_namespace = Key::new(namespace, "")..Key::new(&format!("{namespace}\0"), "");
+        self.left_places.extract_if(of_namespace, |_, (owner, _)| !waits(owner)).for_each(drop);
+    }
+
     /// The job that a unit names by its UID, if it is not a Framework.
     fn named_job(&self, unit: &Key) -> Option<Key> {
         let unit = self.objects.units.get(unit).filter(|unit| !unit.consumer.is_framework())?;
@@ -220,6 +232,11 @@ impl QueueController {
         let is_another = before != now;
         if let Some(job) = before.filter(|_| is_another) {
             self.job_left(&job);
+            if let Some(unit) = key.unit()
+                && self.left_places.get(&unit).is_some_and(|(owner, _)| *owner == job.name)
+            {
+                self.left_places.remove(&unit);
+            }
         }
         if let Some(job) = now {
             if is_another {

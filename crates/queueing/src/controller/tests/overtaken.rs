@@ -2,6 +2,7 @@
 
 use framework_message::{Ownership, Slots};
 
+use super::declared::{named, show};
 use super::*;
 use crate::active_slots::ActiveSlots;
 
@@ -172,6 +173,31 @@ fn left_places_are_forgotten_with_their_slot() {
     assert_eq!(world.controller.left_places.len(), 1);
     world.controller.lost(Slots::ALL);
     assert!(world.controller.left_places.is_empty());
+}
+
+#[test]
+fn left_places_are_forgotten_with_their_namespace_unless_their_job_waits() {
+    let mut world = one_overtaken();
+    take_away(&mut world);
+    show(&mut world, Change::Applied(named("train", 1, Stage::Waiting)));
+    show(&mut world, Change::Synced);
+    let elsewhere = Key::new("ns-2", "unit");
+    for (unit, job) in [(key("sweep-train"), "uid-train"), (elsewhere.clone(), "uid")] {
+        world.controller.left_places.insert(unit, (job.into(), place()));
+    }
+    world.turn();
+    let left = |world: &World| world.controller.left_places.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(left(&world), [key("framework-b"), key("sweep-train"), elsewhere.clone()]);
+    let objects = &world.controller.objects;
+    let units = objects.units.iter().cloned().map(|unit| QueueEvent::Unit(Change::Deleted(unit)));
+    let queues = objects.queues.iter().cloned().map(|queue| QueueEvent::Queue(Change::Deleted(queue)));
+    let quotas = objects.quotas.iter().cloned().map(|quota| QueueEvent::Quota(Change::Deleted(quota)));
+    let gone: Vec<_> = units.chain(queues).chain(quotas).collect();
+    gone.into_iter().for_each(|event| world.controller.step(event));
+    world.turn();
+    assert_eq!(left(&world), [key("sweep-train"), elsewhere.clone()]);
+    show(&mut world, Change::Deleted(named("train", 2, Stage::Waiting)));
+    assert_eq!(left(&world), [elsewhere]);
 }
 
 /// The owner of the namespace decides who was overtaken; a replica that takes over goes on from there.

@@ -63,6 +63,8 @@ pub struct FrameworkState {
 struct Doubt {
     /// A version from this one on shows that the Framework lives.
     version: u128,
+    /// Whether a read was sent since then. A reply to an earlier request may be older than its end.
+    is_asked: bool,
     /// The line of the history in case the Framework is gone.
     last: Line,
 }
@@ -103,15 +105,24 @@ impl FrameworkState {
     }
 
     /// The watch no longer shows it, which may have another reason than its deletion: it is read before
-    /// anything else is sent for it (rule A6). `version`: the first one that shows that it lives.
+    /// anything else is sent for it (rule A6). `version`: the first one that shows that it lives; 0: any one.
     pub fn doubt(&mut self, version: u128, last: Line) {
-        self.doubt = Some(Doubt { version, last });
+        self.doubt = Some(Doubt { version, is_asked: false, last });
         self.outgoing.doubt();
     }
 
-    /// The API server has shown it with this version, which ends the doubt unless it is older.
-    pub fn seen_alive(&mut self, version: u128) {
-        self.doubt.take_if(|doubt| doubt.version <= version);
+    /// A read of it is sent.
+    pub fn send_read(&mut self) {
+        self.outgoing.write.send_read();
+        if let Some(doubt) = &mut self.doubt {
+            doubt.is_asked = true;
+        }
+    }
+
+    /// The watch, or a read, has shown it with this version, which ends the doubt unless it is older.
+    pub fn seen_alive(&mut self, version: u128, source: Source) {
+        let is_watch = source == Source::Watch;
+        self.doubt.take_if(|doubt| doubt.version <= version && (is_watch || doubt.is_asked));
     }
 
     /// Whether it may be gone.
@@ -167,7 +178,7 @@ impl FrameworkState {
     /// write of ours without a reply was accepted.
     pub fn advance(&mut self, object: FrameworkObject, source: Source, policy: &Policy) -> Vec<Report> {
         self.resource_version = object.resource_version;
-        self.seen_alive(object.resource_version);
+        self.seen_alive(object.resource_version, source);
         self.outgoing.find();
         let before = self.persisted.as_ref().map(|persisted| Arc::clone(&persisted.framework));
         self.take_in(object);

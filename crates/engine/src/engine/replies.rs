@@ -191,7 +191,7 @@ impl Engine {
                 let version = object.resource_version;
                 self.apply_framework(now, object, Source::Reply);
                 if let Some(state) = self.state(key) {
-                    state.seen_alive(version);
+                    state.seen_alive(version, Source::Reply);
                     if state.is_in_doubt() {
                         state.outgoing.write.wait_until(now.steady + WATCH);
                     }

@@ -129,7 +129,7 @@ fn record(state: &mut FrameworkState, now: Now, key: &Key, policy: &Policy) -> O
     let base = state.resource_version;
     if state.outgoing.write.is_unread() {
         if state.outgoing.write.is_due(now.steady) {
-            state.outgoing.write.send_read();
+            state.send_read();
             return Some((Purpose::Read { known: base }, Request::GetFramework { key: key.clone() }));
         }
     } else if let Some(persisted @ Persisted { framework, stored_bytes, form, .. }) = &state.persisted

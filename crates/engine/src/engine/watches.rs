@@ -35,7 +35,8 @@ impl Engine {
             Change::Deleted(object) => self.framework_left(now, &object),
             Change::Synced => {
                 let (list_number, covered) = self.covered(Kind::Frameworks);
-                // A LIST by label does not show a Framework that is yet to get its label, or has lost it.
+                // A LIST by label does not show a Framework that is yet to get its label, or has lost it. One
+                // with a label may have got it after the LIST.
                 let is_whole = self.selects_all_frameworks();
                 for key in self.cache.keys() {
                     let Some(entry) = self.cache.get_mut(&key) else { continue };
@@ -47,9 +48,8 @@ impl Engine {
                     if let Some(state) = entry.state.as_ref().filter(is_missing) {
                         debug!(framework = %key, "the Framework is not listed any more");
                         let line = state.last_line(&key, Some(Gap::FinalStateUnknown));
-                        let next = state.resource_version.saturating_add(1);
                         match entry.state.as_mut().filter(|_| !is_whole) {
-                            Some(state) => state.doubt(next, line),
+                            Some(state) => state.doubt(0, line),
                             None => {
                                 entry.close();
                                 self.write_history(vec![line], None);

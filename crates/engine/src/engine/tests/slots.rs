@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use framework_api::State;
+use framework_api::name::SLOT_LABEL;
 use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_core::Policy;
 use framework_core::observed::Admission;
@@ -180,6 +181,69 @@ fn a_reply_from_before_it_left_does_not_show_that_a_framework_lives() {
     cluster.live(SECOND * 5);
     assert_eq!(cluster.count("get"), 1, "{:?}", cluster.log);
     assert_eq!(cluster.heard.logged.len(), 1, "{:?}", cluster.heard.logged);
+}
+
+/// The lines of the history about the ends of Frameworks.
+fn ends(cluster: &Cluster) -> Vec<&Line> {
+    let lines = cluster.heard.logged.iter().map(|(line, _)| line);
+    lines.filter(|line| line.trigger() == Trigger::OnFrameworkDeletion).collect()
+}
+
+/// All slots but one are selected by label from now on, and their Frameworks are being listed.
+fn narrow(cluster: &mut Cluster) {
+    let own = slot(cluster);
+    let another = Slots::ALL.iter().find(|another| *another != own).expect("256 slots");
+    let slots = Slots::ALL.without([another].into_iter().collect());
+    cluster.step(Event::Selected(Kind::Frameworks, Selection::whole(1, slots)));
+    cluster.step(Event::Framework(Change::Restarted));
+}
+
+#[test]
+fn a_framework_that_gets_its_label_after_a_list_was_taken_goes_on() {
+    let (mut cluster, ownership) = member();
+    cluster.create_framework("job", 1);
+    grant(&mut cluster, &ownership, Slots::ALL, 1);
+    cluster.deliver();
+    cluster.exit("job-w-0", 0);
+    cluster.deliver();
+    cluster.serve_until("put job");
+    narrow(&mut cluster);
+    let label = slot(&cluster).to_string();
+    cluster.edit("job", |framework| {
+        framework.metadata.labels = Some([(SLOT_LABEL.to_owned(), label)].into());
+    });
+    // No watch is open, so the read after the conflict shows the label.
+    let shown = std::mem::take(&mut cluster.watch);
+    cluster.serve("put job");
+    cluster.serve_until("get job");
+    cluster.serve("get job");
+    cluster.log.clear();
+    cluster.step(Event::Framework(Change::Synced));
+    cluster.pass(SECOND);
+    assert_eq!(cluster.log, ["get job"], "the LIST did not show it");
+    cluster.watch.extend(shown);
+    cluster.deliver();
+    cluster.live(SECOND * 5);
+    assert_eq!((cluster.count("get"), cluster.state("job")), (1, State::Completed), "{:?}", cluster.log);
+    assert!(ends(&cluster).is_empty(), "it is not gone: {:?}", cluster.heard.logged);
+}
+
+#[test]
+fn a_read_from_before_a_list_does_not_show_that_a_framework_lives() {
+    let (mut cluster, _ownership) = selecting();
+    cluster.edit("job", |framework| framework.metadata.annotations = Some(Default::default()));
+    cluster.watch.clear();
+    cluster.exit("job-w-0", 0);
+    cluster.deliver();
+    cluster.serve_until("put job");
+    cluster.serve("put job");
+    cluster.serve_until("get job");
+    let read = cluster.frameworks.remove("job").expect("it is there");
+    cluster.step(Event::Framework(Change::Restarted));
+    cluster.step(Event::Framework(Change::Synced));
+    cluster.answer("get job", Reply::Object(Object::Framework(read)));
+    cluster.live(SECOND * 5);
+    assert_eq!((cluster.count("get"), ends(&cluster).len()), (2, 1), "{:?}", cluster.log);
 }
 
 #[test]

@@ -192,6 +192,36 @@ fn a_framework_without_its_label_keeps_what_its_unit_reserves() {
     });
 }
 
+/// No event shows the deletion of a Framework that has lost its label.
+#[test]
+fn a_framework_that_is_deleted_without_its_label_gives_its_quota_back() {
+    simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {
+        let user = cluster.user();
+        furnish(&user, 8);
+        let mut setup = Setup::default();
+        setup.policy.queueing = true;
+        let (one, two) = (replica_with(&cluster, 1, setup.clone()), replica_with(&cluster, 2, setup));
+        shared(&cluster, &[&one, &two]).await;
+        framework("f").role("w", 1).queue("q").fate("run-ms", "600000").create(&user);
+        let runs = |user: &User| {
+            user.get("frameworks", "f").is_some_and(|one| one["status"]["state"] == "AttemptRunning")
+        };
+        assert!(cluster.until(SECOND * 60, runs).await, "it never runs");
+        let label = Rule::new(Fault::Invalid).verb(Verb::Patch).plural("frameworks");
+        cluster.faults(|faults| faults.script(label.times(u32::MAX)));
+        user.patch("frameworks", "f", json!({"metadata": {"labels": {SLOT: null}}})).expect("it is there");
+        // Its owner reads it, and finds it alive.
+        pass(SECOND * 5).await;
+        user.delete("frameworks", "f").expect("it is there");
+        let is_over = |user: &User| user.list("queueunits").is_empty();
+        assert!(cluster.until(SECOND * 120, is_over).await, "its unit keeps its quota");
+        let is_collected = |user: &User| user.get("configmaps", "f-attempt").is_none();
+        assert!(cluster.until(SECOND * 60, is_collected).await, "the garbage collector leaves it");
+        cluster.faults(framework_sim::Faults::unscript);
+        check::at_quiescence(&cluster.history()).unwrap();
+    });
+}
+
 /// Where Frameworks come all the time, there is always one that has no label yet.
 #[test]
 fn a_framework_that_comes_later_keeps_no_slots_from_a_new_replica() {

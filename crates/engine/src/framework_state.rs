@@ -37,7 +37,8 @@ pub struct FrameworkState {
     pub slot: Slot,
     /// The resourceVersion of the newest version seen, by the watch or a reply.
     pub resource_version: u128,
-    /// The number of the LIST, or of the watch after it, that last showed the Framework.
+    /// The number of the LIST, or of the watch after it, that last showed the Framework; 0: the watch shows it
+    /// no more, or is yet to show it.
     pub list_number: u64,
     /// The content of the newest version; `None`: it cannot be decoded, and the Framework is left alone.
     pub persisted: Option<Persisted>,
@@ -56,6 +57,8 @@ pub struct FrameworkState {
     /// The growths that the queue has released: their generations, sorted.
     pub growths: Vec<i64>,
     doubt: Option<Doubt>,
+    /// When it is read again, because the watch does not select it.
+    looked_at: Option<Duration>,
 }
 
 /// The watch no longer shows a Framework, which may have lost the label of its slot instead of being deleted.
@@ -86,6 +89,7 @@ impl FrameworkState {
             admission: None,
             growths: Vec::new(),
             doubt: None,
+            looked_at: None,
         };
         state.take_in(object);
         state
@@ -107,6 +111,7 @@ impl FrameworkState {
     /// The watch no longer shows it, which may have another reason than its deletion: it is read before
     /// anything else is sent for it (rule A6). `version`: the first one that shows that it lives; 0: any one.
     pub fn doubt(&mut self, version: u128, last: Line) {
+        self.list_number = 0;
         self.doubt = Some(Doubt { version, is_asked: false, last });
         self.outgoing.doubt();
     }
@@ -123,6 +128,16 @@ impl FrameworkState {
     pub fn seen_alive(&mut self, version: u128, source: Source) {
         let is_watch = source == Source::Watch;
         self.doubt.take_if(|doubt| doubt.version <= version && (is_watch || doubt.is_asked));
+    }
+
+    /// Whether the watch, if it selects by label, does not show it, and will not show its end.
+    pub fn is_unwatched(&self) -> bool {
+        self.list_number == 0 && !self.is_labelled()
+    }
+
+    /// It is read again at that moment, unless the watch shows it before.
+    pub fn look_at(&mut self, at: Duration) {
+        self.looked_at = Some(at);
     }
 
     /// Whether it may be gone.
@@ -164,7 +179,7 @@ impl FrameworkState {
     /// server's clock, if anything may be decided.
     pub fn next(&self, now: Now, time: Option<&ServerTime>) -> Option<Duration> {
         let evaluation = time.filter(|_| self.is_evaluable()).and_then(|time| self.schedule.next(now, time));
-        evaluation.into_iter().chain(self.outgoing.next(now.steady)).min()
+        evaluation.into_iter().chain(self.outgoing.next(now.steady)).chain(self.looked_at).min()
     }
 
     /// Whether there is something to send in a class. While it may be gone, only the read of it is sent.
@@ -265,7 +280,11 @@ impl FrameworkState {
     }
 
     /// Ends the delays whose time has come.
-    pub fn release(&mut self, now: Duration, known: &mut ObjectCache) {
+    pub fn release(&mut self, now: Duration, key: &Key, known: &mut ObjectCache) {
+        if self.looked_at.take_if(|at| *at <= now).is_some() && self.is_unwatched() {
+            let line = self.last_line(key, Some(Gap::FinalStateUnknown));
+            self.doubt(0, line);
+        }
         if self.outgoing.release(now, &mut known.objects) {
             self.schedule.mark_dirty(now);
         }

@@ -81,7 +81,7 @@ impl Engine {
     pub(super) fn wants_evaluation(&mut self, now: Now, key: &Key) -> bool {
         let Some(entry) = self.cache.get_mut(key) else { return false };
         let Entry { known, state: Some(state) } = entry else { return false };
-        state.release(now.steady, known);
+        state.release(now.steady, key, known);
         let (slot, is_evaluable) = (state.slot, state.is_evaluable());
         let is_drained = self.drain.contains(slot) && !entry.has_unrecorded();
         if !is_evaluable || !self.is_ready(slot) {

@@ -197,6 +197,7 @@ impl Engine {
                     }
                     state.outgoing.write.outlived(at, lifetime);
                 }
+                self.look_again(now, key);
                 self.read_is_done(now, key, jitter);
             }
             Reply::Refused(Rejection { code: 404, .. }) => {

@@ -19,6 +19,13 @@ use crate::object::{ConfigMapObject, FrameworkObject, PodObject, UnownedPod};
 use crate::object_cache::Source;
 use framework_message::{Change, Key, Now, Slots};
 
+/// The name under which the looks at a Framework without its label are counted.
+const LOOK: &str = "look";
+
+/// How many lives of a request there are at most between two looks at it: thousands of Frameworks whose label
+/// is refused must not use the request budget up.
+const MOST_PAUSES: u32 = 16;
+
 impl Engine {
     pub(super) fn framework_changed(&mut self, now: Now, change: Change<FrameworkObject>) {
         match change {
@@ -41,9 +48,7 @@ impl Engine {
                 for key in self.cache.keys() {
                     let Some(entry) = self.cache.get_mut(&key) else { continue };
                     let is_missing = |state: &&FrameworkState| {
-                        state.list_number < list_number
-                            && covered.contains(state.slot)
-                            && (is_whole || state.is_labelled())
+                        state.list_number < list_number && covered.contains(state.slot)
                     };
                     if let Some(state) = entry.state.as_ref().filter(is_missing) {
                         debug!(framework = %key, "the Framework is not listed any more");
@@ -92,15 +97,31 @@ impl Engine {
     /// A reply says that a Framework does not exist. If the watch has shown that it left, its end is
     /// reported. Otherwise the watch is yet to show it.
     pub(super) fn framework_gone(&mut self, key: &Key) {
+        let is_whole = self.selects_all_frameworks();
         let Some(entry) = self.cache.get_mut(key) else { return };
         let Some(state) = &mut entry.state else { return };
-        match state.take_last_line() {
+        // No event shows the end of a Framework that the watch does not select.
+        let is_unseen = !is_whole && state.is_unwatched();
+        let unseen = is_unseen.then(|| state.last_line(key, Some(Gap::FinalStateUnknown)));
+        match state.take_last_line().or(unseen) {
             None => state.outgoing.lose(),
             Some(line) => {
                 entry.close();
                 self.write_history(vec![line], None);
             }
         }
+    }
+
+    /// A read has shown a Framework. If the watch does not select it, no event shows its end: it is read
+    /// again, ever more rarely while it has no label.
+    pub(super) fn look_again(&mut self, now: Now, key: &Key) {
+        let (is_whole, pause) = (self.selects_all_frameworks(), self.settings.request_lifetime);
+        let Some(state) = self.state(key) else { return };
+        if is_whole || !state.is_unwatched() {
+            return state.outgoing.succeed(LOOK);
+        }
+        let looks = state.outgoing.fail(LOOK, true);
+        state.look_at(now.steady + pause * looks.min(MOST_PAUSES));
     }
 
     /// Takes in a version of a Framework that the watch or a reply shows.

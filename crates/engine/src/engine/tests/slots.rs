@@ -246,6 +246,71 @@ fn a_read_from_before_a_list_does_not_show_that_a_framework_lives() {
     assert_eq!((cluster.count("get"), ends(&cluster).len()), (2, 1), "{:?}", cluster.log);
 }
 
+/// A Framework whose label a user removed, and then the Framework: no event shows that.
+fn deleted_without_its_label() -> Cluster {
+    let (mut cluster, _ownership) = selecting();
+    cluster.unselect("job");
+    cluster.deliver();
+    cluster.live(SECOND * 5);
+    assert_eq!(cluster.log, ["get job"], "it is alive");
+    cluster.log.clear();
+    cluster.frameworks.clear();
+    cluster
+}
+
+#[test]
+fn a_write_finds_the_end_of_a_framework_without_its_label() {
+    let mut cluster = deleted_without_its_label();
+    cluster.exit("job-w-0", 0);
+    cluster.deliver();
+    cluster.live(SECOND * 5);
+    assert_eq!((cluster.log.len(), cluster.count("put job")), (1, 1), "{:?}", cluster.log);
+    assert_eq!(ends(&cluster).len(), 1, "{:?}", cluster.heard.logged);
+}
+
+#[test]
+fn a_read_finds_the_end_of_a_framework_without_its_label() {
+    let mut cluster = deleted_without_its_label();
+    cluster.live(generous().request_lifetime);
+    assert_eq!(cluster.log, ["get job"]);
+    assert_eq!(ends(&cluster).len(), 1, "{:?}", cluster.heard.logged);
+    cluster.live(SECOND * 3600);
+    assert_eq!(cluster.log, ["get job"]);
+}
+
+#[test]
+fn a_framework_that_stays_without_its_label_is_read_ever_more_rarely() {
+    let (mut cluster, _ownership) = selecting();
+    cluster.unselect("job");
+    cluster.deliver();
+    cluster.live(SECOND * 3600);
+    let reads = cluster.count("get");
+    assert!((10..=20).contains(&reads), "{reads} in an hour");
+    let label = slot(&cluster).to_string();
+    cluster.edit("job", |framework| {
+        framework.metadata.labels = Some([(SLOT_LABEL.to_owned(), label)].into());
+    });
+    cluster.deliver();
+    cluster.log.clear();
+    cluster.live(SECOND * 3600);
+    assert_eq!(cluster.count("get"), 0, "the watch shows it again: {:?}", cluster.log);
+}
+
+#[test]
+fn a_list_that_does_not_show_a_framework_without_its_label_has_it_read() {
+    let (mut cluster, ownership) = member();
+    cluster.create_framework("job", 1);
+    grant(&mut cluster, &ownership, Slots::ALL, 1);
+    cluster.deliver();
+    cluster.log.clear();
+    narrow(&mut cluster);
+    cluster.frameworks.clear();
+    cluster.step(Event::Framework(Change::Synced));
+    cluster.live(SECOND * 5);
+    assert_eq!(cluster.log, ["get job"]);
+    assert_eq!(ends(&cluster).len(), 1, "{:?}", cluster.heard.logged);
+}
+
 #[test]
 fn creates_of_an_earlier_owner_are_waited_for_before_they_are_sent_again() {
     let mut cluster = Cluster::new(policy());

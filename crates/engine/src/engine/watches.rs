@@ -53,7 +53,8 @@ impl Engine {
                     if let Some(state) = entry.state.as_ref().filter(is_missing) {
                         debug!(framework = %key, "the Framework is not listed any more");
                         let line = state.last_line(&key, Some(Gap::FinalStateUnknown));
-                        match entry.state.as_mut().filter(|_| !is_whole) {
+                        // Of one that a reply reported gone, no read is sent.
+                        match entry.state.as_mut().filter(|state| !is_whole && !state.outgoing.is_lost()) {
                             Some(state) => state.doubt(0, line),
                             None => {
                                 entry.close();

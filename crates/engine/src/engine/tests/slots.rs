@@ -312,6 +312,20 @@ fn a_list_that_does_not_show_a_framework_without_its_label_has_it_read() {
 }
 
 #[test]
+fn a_list_ends_a_framework_that_a_reply_reported_gone() {
+    let (mut cluster, _ownership) = selecting();
+    cluster.frameworks.clear();
+    cluster.exit("job-w-0", 0);
+    cluster.deliver();
+    cluster.live(SECOND * 5);
+    assert_eq!((cluster.count("put job"), ends(&cluster).len()), (1, 0), "the watch is yet to show it");
+    cluster.step(Event::Framework(Change::Restarted));
+    cluster.step(Event::Framework(Change::Synced));
+    cluster.live(SECOND * 5);
+    assert_eq!(ends(&cluster).len(), 1, "{:?}", cluster.heard.logged);
+}
+
+#[test]
 fn creates_of_an_earlier_owner_are_waited_for_before_they_are_sent_again() {
     let mut cluster = Cluster::new(policy());
     cluster.creating("job", 1);

@@ -61,8 +61,8 @@ pub struct Labeller {
     pub last_names: BTreeMap<Arc<str>, Arc<str>>,
     /// Frameworks whose label is on its way.
     pub in_flight: BTreeSet<Key>,
-    /// Frameworks whose label was refused: how often in a row, and until when they wait.
-    pub refused: BTreeMap<Key, (u32, Instant)>,
+    /// Frameworks whose label was refused: their UIDs, how often in a row, and until when they wait.
+    pub refused: BTreeMap<Key, (Arc<str>, u32, Instant)>,
 }
 
 /// A version of a Framework that is to get the label.
@@ -79,6 +79,8 @@ struct Unlabelled {
 struct FirstList {
     /// When it was complete; `None`: it is not.
     at: Option<Instant>,
+    /// How many it showed: Frameworks that come later keep no slots where they are.
+    count: usize,
     /// Those that may still be without the label. Each is looked at until it has the label or was waited for
     /// long enough, and never again: ten thousand that come later cost no walk each.
     left: BTreeSet<Key>,
@@ -89,6 +91,7 @@ impl FirstList {
     fn listed(&mut self, unlabelled: &BTreeMap<Key, Unlabelled>) {
         if self.at.is_none() {
             self.at = Some(Instant::now());
+            self.count = unlabelled.len();
             self.left = unlabelled.keys().cloned().collect();
         }
     }
@@ -289,12 +292,14 @@ impl Labeller {
     fn first(&self, unlabelled: &BTreeMap<Key, Unlabelled>, after: Bound<&Key>) -> Option<(Key, Unlabelled)> {
         let now = self.clock.now();
         let owns = |slot| self.ownership.may_act(slot, now) == MayAct::Yes;
-        let is_refused = |key: &Key| self.refused.get(key).is_some_and(|(_, until)| Instant::now() < *until);
-        let waits = |key: &Key| self.in_flight.contains(key) || is_refused(key);
+        let is_refused = |key: &Key, uid: &Arc<str>| {
+            self.refused.get(key).is_some_and(|(of, _, until)| of == uid && Instant::now() < *until)
+        };
+        let waits = |key: &Key, uid: &Arc<str>| self.in_flight.contains(key) || is_refused(key, uid);
         let mut later = unlabelled.range((after, Unbounded));
-        let mine = later.find(|(key, one)| owns(Slot::of(&one.uid)) && !waits(key));
+        let mine = later.find(|(key, one)| owns(Slot::of(&one.uid)) && !waits(key, &one.uid));
         let mine = mine.map(|(key, one)| (key.clone(), one.clone()));
-        let wrong = self.mislabelled.first(after, |key, wrong| owns(wrong.label) && !waits(key));
+        let wrong = self.mislabelled.first(after, |key, wrong| owns(wrong.label) && !waits(key, &wrong.uid));
         mine.into_iter()
             .chain(wrong.map(|(key, wrong)| (key, wrong.into())))
             .min_by(|(one, _), (other, _)| one.cmp(other))
@@ -305,7 +310,7 @@ impl Labeller {
     /// always one without a label. `shown` are those that the watch shows, and during a list those of before.
     fn is_complete(&self, first: &mut FirstList, shown: [&BTreeMap<Key, Unlabelled>; 2]) -> bool {
         let Some(listed_at) = first.at else { return false };
-        let count = shown.iter().map(|shown| shown.len()).sum::<usize>();
+        let count = shown.iter().map(|shown| shown.len()).sum::<usize>().min(first.count);
         let queued = Duration::from_secs_f64(count as f64 / self.per_second.max(1.0));
         let awaited = |since: Instant| since <= listed_at && since.elapsed() <= PATIENCE + queued;
         let since = |key: &Key| shown.iter().find_map(|shown| shown.get(key)).map(|one| one.since);
@@ -364,7 +369,8 @@ impl Labeller {
     /// tries again.
     fn answered(&mut self, (key, one, answer): Answer, unlabelled: &mut BTreeMap<Key, Unlabelled>) {
         self.in_flight.remove(&key);
-        let failures = self.refused.remove(&key).map_or(1, |(failures, _)| failures + 1);
+        let before = self.refused.remove(&key).filter(|(of, ..)| *of == one.uid);
+        let failures = before.map_or(1, |(_, failures, _)| failures + 1);
         match answer {
             Ok(Ok(())) => {
                 // The watch may have shown another Framework of the name meanwhile.
@@ -380,8 +386,8 @@ impl Labeller {
                 let delay = REFUSED.delay(failures, u64::from(status.code)).max(asked);
                 debug!(framework = %key, reason = status.message, retry_in = ?delay, "a label was refused");
                 // Those that are gone were not tried again.
-                self.refused.retain(|_, (_, until)| until.elapsed() < PATIENCE);
-                self.refused.insert(key, (failures, Instant::now() + delay));
+                self.refused.retain(|_, (.., until)| until.elapsed() < PATIENCE);
+                self.refused.insert(key, (one.uid, failures, Instant::now() + delay));
             }
             Ok(Err(error)) => debug!(framework = %key, %error, "a label was not set"),
             Err(_) => debug!(framework = %key, "no answer to a label"),
@@ -441,11 +447,31 @@ mod tests {
         first.listed(&shown);
         let (key, one) = shown.pop_first().expect("a");
         assert!(labels.is_complete(&mut first, [&shown, &none]), "b came later");
-        let mut late = FirstList { at: first.at, left: [key.clone()].into() };
+        let mut late = FirstList { at: first.at, count: 1, left: [key.clone()].into() };
         shown.insert(key, one);
+        // Those that come later make no difference.
+        shown.extend((0..10_000).map(|number| entry(&format!("c{number}"))));
         assert!(!labels.is_complete(&mut late, [&shown, &none]));
         tokio::time::advance(PATIENCE).await;
         assert!(labels.is_complete(&mut late, [&shown, &none]), "it was waited for long enough");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_framework_made_again_does_not_wait_for_the_refusals_of_another() {
+        let mut labels = labels(false);
+        labels.ownership = Ownership::default();
+        let one = |uid: &str| {
+            let one = Unlabelled { uid: uid.into(), resource_version: "1".into(), since: Instant::now() };
+            BTreeMap::from([(Key::new("ns", "job"), one)])
+        };
+        let (mut before, after) = (one("before"), one("after"));
+        for _ in 0..5 {
+            let (key, one) = before.first_key_value().map(|(key, one)| (key.clone(), one.clone())).unwrap();
+            let status = kube::core::Status::failure("no", "Forbidden").with_code(403).boxed();
+            labels.answered((key, one, Ok(Err(kube::Error::Api(status)))), &mut before);
+        }
+        assert!(labels.next(&before).is_none(), "it waits");
+        assert_eq!(labels.next(&after).map(|(_, one)| one.uid), Some("after".into()));
     }
 
     #[tokio::test]
@@ -478,8 +504,8 @@ mod tests {
         let one = Unlabelled { uid: "u".into(), resource_version: "7".into(), since: Instant::now() };
         let answer = labels.send(Key::new("ns", "job"), one).await;
         labels.answered(answer, &mut BTreeMap::new());
-        let (failures, until) = labels.refused[&Key::new("ns", "job")];
-        assert_eq!((failures, until - Instant::now()), (1, Duration::from_secs(7)));
+        let (_, failures, until) = &labels.refused[&Key::new("ns", "job")];
+        assert_eq!((*failures, *until - Instant::now()), (1, Duration::from_secs(7)));
     }
 
     #[tokio::test]

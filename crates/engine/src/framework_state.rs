@@ -37,8 +37,8 @@ pub struct FrameworkState {
     pub slot: Slot,
     /// The resourceVersion of the newest version seen, by the watch or a reply.
     pub resource_version: u128,
-    /// The number of the LIST, or of the watch after it, that last showed the Framework; 0: the watch shows it
-    /// no more, or is yet to show it.
+    /// The number of the LIST, or of the watch after it, that last showed the Framework; 0: the watch shows
+    /// it no more, or is yet to show it.
     pub list_number: u64,
     /// The content of the newest version; `None`: it cannot be decoded, and the Framework is left alone.
     pub persisted: Option<Persisted>,

@@ -17,7 +17,7 @@ use crate::history::{Gap, Line};
 use crate::last_seen::{LastSeen, LastState};
 use crate::object::{ConfigMapObject, FrameworkObject, PodObject, UnownedPod};
 use crate::object_cache::Source;
-use framework_message::{Change, Key, Now, Slots};
+use framework_message::{Change, Key, Now, Slot, Slots};
 
 /// The name under which the looks at a Framework without its label are counted.
 const LOOK: &str = "look";
@@ -197,6 +197,8 @@ impl Engine {
         let list_number = self.cache.config_maps.list_number;
         match change {
             Change::Restarted => self.cache.config_maps.list_number += 1,
+            Change::Listed(object) | Change::Applied(object) | Change::Deleted(object)
+                if self.is_of_others(&object.key, object.label) => {}
             Change::Listed(object) | Change::Applied(object) => {
                 let key = object.key.clone();
                 let news = self.cache.entry(&key).known.apply_config_map(object, Source::Watch, list_number);
@@ -254,6 +256,9 @@ impl Engine {
             Change::Restarted => self.cache.pods.list_number += 1,
             Change::Listed(mut object) | Change::Applied(mut object) => {
                 self.taken_by_another(now, &object);
+                if self.is_of_others(&object.key, object.label) {
+                    return;
+                }
                 self.note_run(now, &mut object);
                 let (key, name) = (object.key.clone(), object.name.clone());
                 let Entry { known, state } = self.cache.entry(&key);
@@ -266,6 +271,7 @@ impl Engine {
                     self.mark_dirty(now, &key, false);
                 }
             }
+            Change::Deleted(object) if self.is_of_others(&object.key, object.label) => {}
             Change::Deleted(object) => {
                 let news = self.cache.entry(&object.key).known.delete_pod(&object);
                 self.mark_dirty(now, &object.key, news);
@@ -302,6 +308,12 @@ impl Engine {
         if news || entry.state.is_none() {
             self.schedule(now, key);
         }
+    }
+
+    /// Whether an object, of which nothing is known, is of a slot that is not granted. A watch that is to
+    /// select less still shows such objects, and no LIST would end them.
+    fn is_of_others(&self, key: &Key, label: Option<Slot>) -> bool {
+        self.cache.get(key).is_none() && label.is_some_and(|slot| !self.grants.contains(slot))
     }
 
     /// The number of a kind's last LIST, and the slots that it shows as they were after their grant.

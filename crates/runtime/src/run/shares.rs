@@ -187,8 +187,11 @@ impl ReplicaShare {
         let changed = acting.without(acted).or(acted.without(acting));
         self.metrics.slots(acting.iter().count(), changed.iter().count());
         if (wanted.grant, wanted.slots) != (before.grant, before.slots) {
-            // The other kinds follow, each after the LIST of the one before.
-            self.selections[0].send_replace(wanted);
+            // The other kinds follow, each after the LIST of the one before. Of no slots there is no LIST.
+            let first = if wanted.slots.is_empty() { ATTEMPTS_IN_QUEUES } else { 1 };
+            for kind in self.selections.iter().take(first) {
+                kind.send_replace(wanted);
+            }
             self.selections[ATTEMPTS_IN_QUEUES].send_replace(self.granted.wanted_in_queues());
         }
         self.units.iter().for_each(|units| units.list(wanted.grant));
@@ -319,7 +322,9 @@ impl ReplicaShare {
 
     /// A LIST of the kind at this place is complete.
     fn complete(&mut self, place: usize) {
-        if let Some(selection) = self.granted.listed(place, self.listing[place]) {
+        let next = self.granted.listed(place, self.listing[place]);
+        let is_wanted = place >= ATTEMPTS_IN_QUEUES || !self.granted.slots().is_empty();
+        if let Some(selection) = next.filter(|_| is_wanted) {
             self.selections[place + 1].send_if_modified(|now| {
                 let before = std::mem::replace(now, selection);
                 (before.grant, before.slots) != (selection.grant, selection.slots)
@@ -394,6 +399,7 @@ fn subject(lease: &LeaderLease) -> Subject {
 
 #[cfg(test)]
 mod tests {
+    use framework_engine::event::Kind;
     use http::{Request, Response};
     use kube::client::Body;
     use tower::BoxError;
@@ -465,6 +471,27 @@ mod tests {
         let events = shares.take_in(Clock::system().now(), Notice::ShareTaken { has_slots: true });
         assert!(events.is_empty());
         assert_eq!(shares.health.not_ready(), None);
+    }
+
+    #[tokio::test]
+    async fn a_replica_without_slots_watches_no_frameworks_and_nothing_of_them() {
+        let (mut shares, _commanded) = shares();
+        let (now, slots): (_, Slots) = (Clock::system().now(), [Slot(1)].into_iter().collect());
+        shares.take_in(now, Notice::Granted { slots, grant: 1 });
+        let share = *shares.selections[0].borrow();
+        shares.follow(&Event::Engine(engine::Event::Selected(Kind::Frameworks, share)));
+        shares.follow(&Event::Engine(engine::Event::Framework(Change::Synced)));
+        shares.follow(&Event::Engine(engine::Event::Selected(Kind::ConfigMaps, share)));
+        shares.follow(&Event::Engine(engine::Event::ConfigMap(Change::Synced)));
+        let watched = |shares: &ReplicaShare| [0, 1, 2].map(|kind| shares.selections[kind].borrow().slots);
+        assert_eq!(watched(&shares), [slots; 3]);
+        shares.take_in(now, Notice::Lost(slots));
+        assert_eq!(watched(&shares), [Slots::NONE; 3]);
+        // A LIST that was complete just before.
+        shares.follow(&Event::Engine(engine::Event::Framework(Change::Synced)));
+        assert_eq!(watched(&shares), [Slots::NONE; 3]);
+        shares.take_in(now, Notice::Granted { slots, grant: 2 });
+        assert_eq!(watched(&shares), [slots, Slots::NONE, Slots::NONE]);
     }
 
     #[tokio::test]

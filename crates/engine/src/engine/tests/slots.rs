@@ -98,6 +98,23 @@ fn a_slot_that_is_lost_leaves_no_history_and_no_request() {
     assert!(cluster.heard.logged.is_empty(), "the Framework is not gone: {:?}", cluster.heard.logged);
 }
 
+#[test]
+fn objects_of_a_slot_that_is_lost_stay_out_of_the_cache() {
+    let (mut cluster, ownership) = member();
+    cluster.create_framework("job", 1);
+    grant(&mut cluster, &ownership, Slots::ALL, 1);
+    ownership.disown(slot(&cluster));
+    cluster.step(Event::Lost([slot(&cluster)].into_iter().collect()));
+    cluster.exit("job-w-0", 0);
+    cluster.step(Event::ConfigMap(Change::Applied(cluster.config_maps["job"].clone())));
+    cluster.deliver();
+    assert!(cluster.engine.cache.keys().is_empty(), "no LIST would end them");
+    cluster.delete_pod_by_others("job-w-0");
+    cluster.deliver();
+    cluster.turn();
+    assert!(cluster.heard.logged.is_empty(), "it is of another replica: {:?}", cluster.heard.logged);
+}
+
 /// A member that watches by label, with a Framework that prepares.
 fn selecting() -> (Cluster, Ownership) {
     let (mut cluster, ownership) = member();

@@ -222,6 +222,8 @@ impl JobLifetimes {
         if is_new {
             self.unseen.insert(key.clone());
         }
+        // Its time may have come while the slot was drained.
+        self.later.extend(state.confirms.map(|at| (at, key.clone())));
         let due = end.map(End::due);
         let is_proved = due.is_some_and(|due| state.is_proved(due));
         if is_proved {

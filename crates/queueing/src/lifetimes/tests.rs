@@ -423,6 +423,20 @@ fn each_job_is_ended_by_the_owner_of_its_namespaces_slot() {
 }
 
 #[test]
+fn a_look_that_falls_into_a_drain_is_sent_after_it_was_called_off() {
+    let mut world =
+        World::new(Facts { deadline: Some(30), finished: Some(30), overdue: true, ..Facts::default() });
+    world.to(100_000);
+    world.lifetimes.drain(Slots::ALL);
+    world.to(128_000);
+    assert!(world.next().is_none(), "its slot is drained");
+    let now = world.now();
+    world.lifetimes.begin(now, Slots::ALL);
+    world.to(128_001);
+    assert!(world.next().is_some_and(|(_, request)| is_look(&request)));
+}
+
+#[test]
 fn a_request_of_unknown_outcome_may_land_for_its_lifetime() {
     let mut world = World::new(Facts { finished: Some(10), ttl: Some(50), ..Facts::default() });
     let (ticket, _) = world.sends(60_000);

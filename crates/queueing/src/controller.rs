@@ -134,9 +134,7 @@ impl QueueController {
             if let Some(until) = held_until.filter(may_land) {
                 self.recovery.wait([Arc::clone(&namespace)].into_iter(), until);
             }
-            if held_until.is_none_or(|until| until <= now.steady) {
-                self.recovery.lags(&namespace, now.steady + self.settings.request_lifetime);
-            }
+            self.recovery.lags(&namespace, now.steady + self.settings.request_lifetime);
             self.look_again(&namespace);
         }
     }

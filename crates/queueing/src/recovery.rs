@@ -55,7 +55,7 @@ pub enum NextPage {
 pub struct Recovery {
     /// Namespaces where a request of a predecessor may still land.
     unsettled: BTreeMap<Arc<str>, Unsettled>,
-    /// Namespaces that were handed over settled, and until when the watch of Jobs may be behind that.
+    /// Namespaces that were granted, and until when the watch of Jobs may be behind that.
     lagging: BTreeMap<Arc<str>, Duration>,
     /// Whether these were determined.
     began: bool,

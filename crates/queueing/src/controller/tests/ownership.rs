@@ -133,6 +133,38 @@ fn a_granted_namespace_without_units_is_not_listed() {
     assert!(requests.contains(&released), "no LIST is awaited: {requests:?}");
 }
 
+/// The earlier owner resumed its job, and the watch of jobs does not show that yet. The hold may be over.
+#[test]
+fn a_deleted_unit_keeps_its_quota_after_a_seizure_for_a_requests_life() {
+    let mut world = World::new(1, 10);
+    world.server.jobs.insert(key("train"), (Stage::Waiting, 6));
+    let list = |world: &mut World| {
+        show(world, Change::Listed(named("train", 1, Stage::Waiting)));
+        show(world, Change::Synced);
+    };
+    list(&mut world);
+    assert!(world.settle().contains(&"resume train at 1".to_owned()));
+    world.delete(&key("sweep-train"));
+    let ownership = Ownership::default();
+    ownership.disown(Slot::of(SPACE));
+    let active_slots = ActiveSlots::of(ownership.clone());
+    world.restart_queues();
+    world.controller = QueueController::new(settings(), 1).with_active_slots(active_slots);
+    world.listed();
+    list(&mut world);
+    assert_eq!(world.settle(), [""; 0]);
+    let hold = LIFETIME - Duration::from_secs(9);
+    let until = world.now().steady + hold;
+    granted(&mut world, &ownership, until);
+    world.pass(hold.as_secs());
+    let removal = "remove finalizer of sweep-train".to_owned();
+    let requests = world.settle();
+    assert!(requests.contains(&"list after None".to_owned()), "the hold is over: {requests:?}");
+    assert!(!requests.contains(&removal), "{requests:?}");
+    world.pass(9);
+    assert!(world.settle().contains(&removal));
+}
+
 #[test]
 fn a_lost_namespace_awaits_no_requests_of_its_earlier_owner() {
     let (mut world, ownership) = without_namespace();

@@ -1,7 +1,8 @@
 //! The client of the API server: one HTTP/1.1 client, tuned for many small requests.
 //!
 //! Guarantees: a request of which a byte may have been sent is never sent again without the caller, and a
-//! connection whose peer is silent for [`TCP_USER_TIMEOUT`] is dropped. HTTP/1.1, so that a watch and a write
+//! connection whose peer is silent for [`TCP_USER_TIMEOUT`] is dropped. A request with a [`BodyFence`] leaves
+//! only while its fence is open. HTTP/1.1, so that a watch and a write
 //! never share a connection. All other parts take a [`kube::Client`], from here or from a test.
 
 use std::time::Duration;
@@ -12,10 +13,11 @@ use http_body_util::BodyExt;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use kube::client::{Body, ConfigExt};
+use kube::client::ConfigExt;
 use tower::util::option_layer;
 use tower::{BoxError, Layer, ServiceExt};
 
+use crate::fenced_body::{FencedBody, fenced};
 use crate::tunnel::Tunnel;
 
 /// How long sent bytes may stay without acknowledgement.
@@ -56,7 +58,8 @@ pub fn connect_counting(
         .timer(TokioTimer::new())
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE_TIMEOUT)
-        .build::<_, Body>(connector)
+        .build::<_, FencedBody>(connector)
+        .map_request(fenced)
         .map_err(BoxError::from)
         .map_response(move |response| {
             let received = received.clone();
@@ -93,6 +96,7 @@ mod tests {
     use std::sync::atomic::Ordering::Relaxed;
 
     use super::*;
+    use kube::client::Body;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 

@@ -11,6 +11,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 pub mod account;
 pub mod client;
+pub mod fenced_body;
 pub mod proxy;
 pub mod tunnel;
 

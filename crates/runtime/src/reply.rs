@@ -13,6 +13,7 @@ use http::{HeaderMap, StatusCode};
 use hyper_util::client::legacy;
 use serde::Deserialize;
 
+use framework_access::fenced_body::FenceClosed;
 use framework_api::Time;
 use framework_message::{LONGEST_PAUSE, Rejection, Reply};
 
@@ -41,6 +42,9 @@ pub fn most_bytes(verb: &str, status: StatusCode) -> usize {
         _ => MOST_BYTES_OF_OBJECT,
     }
 }
+
+/// The reason why a request had no effect whose right to leave ended before a connection took it.
+pub const FENCED: &str = "the right to act for its slot ended before it left";
 
 /// The `Date` of a response.
 pub fn server_time(headers: &HeaderMap) -> Option<Time> {
@@ -94,6 +98,10 @@ pub fn of_unrendered<T>(error: &call::Error) -> Reply<T> {
 
 /// The meaning of the lack of a complete response.
 pub fn of_failure<T>(error: &kube::Error) -> Reply<T> {
+    // Its head may have left. The API server waits for the whole body, and does nothing without it.
+    if chain(error).any(|cause| cause.is::<FenceClosed>()) {
+        return Reply::NotSent(FENCED.to_owned());
+    }
     let text = explain(error);
     if never_left(error) { Reply::NotSent(text) } else { Reply::Unknown(text) }
 }

@@ -10,6 +10,7 @@ use http_body_util::BodyExt;
 use kube::client::Body;
 use tokio::time::{Instant, timeout};
 
+use framework_access::fenced_body::BodyFence;
 use framework_api::Time;
 use framework_engine::object::{Form, Object};
 use framework_engine::request as engine;
@@ -97,7 +98,8 @@ impl Exchange for framework_queueing::QueueRequest {
     }
 }
 
-/// The end of the time in which a request may leave: after it, another replica may own the slot.
+/// The end of the time in which a request may leave: after it, another replica may own the slot. It is asked
+/// before the request is sent, and again when a connection takes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Fence {
     /// Shows the time.
@@ -140,14 +142,14 @@ pub async fn send<R: Exchange>(
     if (verb, resource) == ("update", "frameworks/status") {
         metrics.status_written(bytes);
     }
-    // Asked last: the request may have waited for room, for history, or for a processor.
+    // The request may have waited for room, for history, or for a processor. Then it takes no connection.
     if fence.is_closed() {
         metrics.request_fenced();
-        return (Reply::NotSent("the right to act for its slot ended before it left".to_owned()), None);
+        return (Reply::NotSent(reply::FENCED.to_owned()), None);
     }
     let begun = Instant::now();
-    let ((mut reply, server), code) = exchange(&client, &request, call).await;
-    if matches!(&reply, Reply::NotSent(why) if why == grant::OVER) {
+    let ((mut reply, server), code) = exchange(&client, &request, call, fence).await;
+    if matches!(&reply, Reply::NotSent(why) if [grant::OVER, reply::FENCED].contains(&why.as_str())) {
         metrics.request_fenced();
     }
     metrics.request_ended(verb, resource, code.map(|code| code.as_u16()), begun.elapsed());
@@ -159,11 +161,13 @@ async fn exchange<R: Exchange>(
     client: &kube::Client,
     request: &R,
     call: Call,
+    fence: Fence,
 ) -> (Answer<R::Object>, Option<StatusCode>) {
     let message = http::Request::builder()
         .method(call.method)
         .uri(call.uri)
         .header(CONTENT_TYPE, call.content_type)
+        .extension(BodyFence::new(move || !fence.is_closed()))
         .body(Body::from(call.body));
     let message = match message {
         Ok(message) => message,
@@ -211,6 +215,8 @@ mod tests {
     use framework_queueing::QueueRequest;
     use http_body_util::StreamBody;
     use hyper::body::Frame;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
     use tower::BoxError;
 
     use super::*;
@@ -277,5 +283,49 @@ mod tests {
         assert!(text.contains("frameworkcontroller_requests_fenced_total 1"), "{text}");
         begin().await;
         assert_eq!(sent.load(Ordering::Relaxed), 1, "one in time leaves");
+    }
+
+    /// The proxy gives the connection after `wait`. Returns the bytes that came over it.
+    async fn serve(proxy: &TcpListener, wait: Duration) -> String {
+        let (mut stream, _) = proxy.accept().await.unwrap();
+        let mut bytes = vec![0; 4096];
+        let _ = stream.read(&mut bytes).await.unwrap();
+        tokio::time::pause();
+        tokio::time::advance(wait).await;
+        tokio::time::resume();
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+        bytes.clear();
+        while !bytes.ends_with(b"}") && stream.read_buf(&mut bytes).await.unwrap() > 0 {}
+        let _ = stream.write_all(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n").await;
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_request_whose_connection_came_too_late_does_not_leave() {
+        let proxy = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut config = kube::Config::new("http://api.invalid:8080".parse().unwrap());
+        config.proxy_url = Some(format!("http://{}", proxy.local_addr().unwrap()).parse().unwrap());
+        let metrics = Metrics::new();
+        for (wait, is_late) in [(0, false), (5, true)] {
+            let client = crate::client::connect(config.clone(), "test", &metrics).unwrap();
+            let clock = Clock::simulated(jiff::Timestamp::UNIX_EPOCH);
+            let leave_by = Some(clock.now().boot + Duration::from_secs(5));
+            let fence = Fence { clock, leave_by, grant: None };
+            let request = framework_queueing::QueueRequest::RemoveFinalizer {
+                unit: Key::new("ns", "framework-job"),
+                uid: "u".into(),
+                resource_version: 7,
+                finalizers: Default::default(),
+            };
+            let (metrics, in_flight) = (Arc::clone(&metrics), InFlight::default());
+            let sending = send(client, request, metrics, Arc::default(), in_flight, fence);
+            let ((reply, _), bytes) = tokio::join!(sending, serve(&proxy, Duration::from_secs(wait)));
+            let body = bytes.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+            assert_eq!(body.is_empty(), is_late, "{bytes}");
+            assert_eq!(matches!(reply, Reply::NotSent(_)), is_late, "{reply:?}");
+            assert!(is_late || bytes.to_lowercase().contains("\r\ncontent-length: "), "{bytes}");
+        }
+        let text = metrics.text(Clock::system().now());
+        assert!(text.contains("frameworkcontroller_requests_fenced_total 1"), "{text}");
     }
 }

@@ -16,7 +16,7 @@ pub struct Call {
     pub uri: String,
     /// `Content-Type` of the body.
     pub content_type: &'static str,
-    /// JSON; empty for a GET.
+    /// JSON; empty for a GET alone, since an empty body asks no fence.
     pub body: Vec<u8>,
     /// As RBAC calls it.
     pub verb: &'static str,
@@ -107,6 +107,7 @@ impl Target {
     }
 
     pub fn call(self, method: Method, verb: &'static str, content_type: &'static str, body: Vec<u8>) -> Call {
+        debug_assert!(method == Method::GET || !body.is_empty(), "a write that asks no fence");
         let uri = format!("{}?timeout={}s", self.path, SERVER_TIMEOUT.as_secs());
         Call { method, uri, content_type, body, verb, resource: self.resource }
     }

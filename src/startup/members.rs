@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use framework_membership::is_member;
-use framework_runtime::client::REQUEST_LIFETIME;
 use framework_runtime::health::Health;
 use framework_shard::lease::{LeaseRecord, LeaseState, UNKNOWN, WatchedLease};
 use framework_shard::{Incarnation, LONGEST_LEASE, Seen, Version, expiry, hold};
@@ -43,7 +42,7 @@ pub async fn apart(client: &Client, duration: Duration, health: &Health) -> Resu
                     "`sharding` is false, and the Lease {lease} in the namespace {namespace} had a holder: \
                      it must not be renewed for 1.2 times the longer of its duration and leaseDurationSec, and then \
                      for {:.0} s",
-                    hold(REQUEST_LIFETIME).as_secs_f64()
+                    hold().as_secs_f64()
                 )),
                 Beside::Replica(lease) => {
                     return Err(Error::BesideReplica { lease, namespace: namespace.to_owned() });
@@ -88,7 +87,7 @@ struct Members {
 
 /// How long a holder whose Lease is not renewed may act, and its requests may land.
 fn may_land(duration: Duration) -> Duration {
-    expiry(duration).saturating_add(hold(REQUEST_LIFETIME))
+    expiry(duration).saturating_add(hold())
 }
 
 impl Members {

@@ -286,8 +286,8 @@ async fn a_program_without_sharding_does_not_start_beside_a_replica() {
 async fn a_program_without_sharding_starts_once_an_old_lease_has_run_out() {
     for holder in ["frameworkcontroller-member-a/x", "somebody"] {
         let (outcome, after) = apart_from(Leases::One(LEASE, holder, 7, 0)).await;
-        // It was seen unchanged for 1.2 times 10 s, and requests may land for 33.6 s after that.
-        assert_eq!((outcome, after), (Ok(()), Duration::from_secs(46)), "{holder}");
+        // It was seen unchanged for 1.2 times 10 s, and requests may land for 19.2 s after that.
+        assert_eq!((outcome, after), (Ok(()), Duration::from_secs(32)), "{holder}");
     }
     let (fake, health) = (Fake::default(), health());
     fake.change(|state| state.leases = Leases::One(LEASE, "a/x", 7, 0));
@@ -301,8 +301,8 @@ async fn a_program_without_sharding_starts_once_an_old_lease_has_run_out() {
 async fn a_program_without_sharding_waits_for_requests_of_a_holder_that_is_gone() {
     for is_deleted in [false, true] {
         let (outcome, after) = apart_from(Leases::Lost(LEASE, 3, is_deleted)).await;
-        // The fourth LIST shows it after 3 s: 12 s and 33.6 s more.
-        assert_eq!((outcome, after), (Ok(()), Duration::from_secs(49)), "deleted: {is_deleted}");
+        // The fourth LIST shows it after 3 s: 12 s and 19.2 s more.
+        assert_eq!((outcome, after), (Ok(()), Duration::from_secs(35)), "deleted: {is_deleted}");
     }
 }
 

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use framework_message::Slot;
+use framework_message::timeout::LANDS_WITHIN;
 use framework_sim::{Change, Exchange, History, Verb, check};
 use serde_json::Value;
 
-use super::SECOND;
 use super::controller::member_of;
 
 /// The ConfigMap that holds the map of slots.
@@ -19,8 +19,6 @@ pub const MAP: &str = "frameworkcontroller-slots";
 const LEADER: &str = "frameworkcontroller-leader";
 /// The kinds that replicas act on for Frameworks.
 const ACTED_ON: [&str; 3] = ["frameworks", "configmaps", "pods"];
-/// The longest life of a request: later than this after it was sent, nothing comes of it.
-const LIFETIME: Duration = SECOND.saturating_mul(28);
 
 /// The time in which a slot has one row in the map.
 #[derive(Debug)]
@@ -236,14 +234,14 @@ impl Owners {
     }
 
     /// A request that is applied when another replica has the slot was on its way when the slot was lost.
-    /// That slot is not settled, and the request is within its life.
+    /// That slot is not settled, and the request has not been on its way for too long.
     fn landed_well(&self, act: &Exchange, change: &Change, slot: Slot) -> Result<(), String> {
         // Deletes and labels are guarded by a UID, and the owner of the slot may find them done.
         if matches!(act.verb, Verb::Delete | Verb::Patch) {
             return Ok(());
         }
-        if change.at.saturating_sub(act.at) > LIFETIME {
-            return Err(format!("it lands after its life: {}", described(act)));
+        if change.at.saturating_sub(act.at) > LANDS_WITHIN {
+            return Err(format!("it lands later than it may: {}", described(act)));
         }
         let meanwhile =
             self.slots[usize::from(slot.0)].iter().filter(|one| one.from > act.at && one.from < change.at);

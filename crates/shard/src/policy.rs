@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use framework_message::Now;
+use framework_message::timeout::LANDS_WITHIN;
 
 use crate::defect::{Defect, Defects};
 
@@ -22,7 +23,8 @@ pub struct Policy {
     pub interval: Duration,
     /// The longest wait for the reply to a renewal.
     pub timeout: Duration,
-    /// The longest life of a request that was sent.
+    /// The longest life of a request, from its sending. A hold is shorter: it begins when the right to send
+    /// is over.
     pub request_lifetime: Duration,
     /// Nothing is moved to a member before it has been seen for this time. A member that leaves meanwhile
     /// hands over to it, so a replacement within that time moves each slot once.
@@ -90,11 +92,6 @@ impl Policy {
         fifths(duration, 12)
     }
 
-    /// How long the owner of a slot that was seized sends no create that the stored status already permitted.
-    pub fn hold(&self) -> Duration {
-        hold(self.request_lifetime)
-    }
-
     /// How long a member waits for the leader's first plan with it, before some slots may be its whole share.
     /// Slots of one that leaves or is gone may come to it sooner.
     pub fn first_plan(&self) -> Duration {
@@ -125,10 +122,11 @@ pub fn expiry(duration: Duration) -> Duration {
     fifths(duration, 6)
 }
 
-/// How long requests of an owner that is gone may still land. One fifth more than a request may live, since
-/// its sender and the server may measure its life on slower clocks.
-pub fn hold(request_lifetime: Duration) -> Duration {
-    fifths(request_lifetime, 6)
+/// How long the owner of a slot that was seized sends no create that the stored status already permitted. No
+/// connection takes a request of an owner whose right has ended. One fifth more than such a request may take
+/// to land, since its sender and the server may measure that on slower clocks.
+pub fn hold() -> Duration {
+    fifths(LANDS_WITHIN, 6)
 }
 
 fn fifths(whole: Duration, count: u32) -> Duration {
@@ -159,7 +157,8 @@ mod tests {
         let freed = policy.expiry(policy.duration).mul_f64(1.0 / 1.1);
         assert!(holder_stops + secs(2) < freed, "{holder_stops:?} {freed:?}");
         assert!(policy.map_validity().mul_f64(1.0 / 0.9) < policy.map_absence(secs(10)).mul_f64(1.0 / 1.1));
-        assert!(policy.hold().mul_f64(1.0 / 1.1) > policy.request_lifetime);
+        assert_eq!(hold(), Duration::from_millis(19_200), "as the documents say");
+        assert!(hold().mul_f64(1.0 / 1.1) > LANDS_WITHIN);
     }
 
     #[test]
@@ -173,23 +172,23 @@ mod tests {
         assert_eq!(long.share_patience(), secs(300), "a Deployment waits for ten minutes");
     }
 
-    /// The clock of the sender is a tenth slow: its requests live longer. That of the next owner is a tenth
-    /// fast: it holds for less. The hold alone misses this by half a second. It begins only after the time
-    /// between the end of the sender's right and the seizure, and with this time it suffices.
+    /// The clock of the sender is a tenth slow: its requests land later. That of the next owner is a tenth
+    /// fast: it holds for less. The hold alone misses this by a third of a second. It begins only after the
+    /// time between the end of the sender's right and the seizure, and with this time it suffices.
     #[test]
     fn a_hold_on_a_fast_clock_covers_the_requests_of_a_slow_one() {
         let (slow, fast) = (1.0 / 0.9, 1.0 / 1.1);
         // The shortest duration that a user may set leaves the least time.
         for duration in [4, 10, 3600].map(secs) {
             let policy = Policy::new(duration, secs(1), secs(1), secs(28)).unwrap();
-            let (hold, life) = (policy.hold(), policy.request_lifetime);
-            assert!(hold.mul_f64(fast) < life.mul_f64(slow), "the hold alone suffices");
+            assert!(hold().mul_f64(fast) < LANDS_WITHIN.mul_f64(slow), "the hold alone suffices");
             let ways = [
                 ("from the last renewal", policy.validity(), policy.expiry(duration)),
                 ("from the last read of the map", policy.map_validity(), policy.map_absence(duration)),
             ];
             for (from, stops, freed) in ways {
-                let (landed, held) = ((stops + life).mul_f64(slow), (freed + hold).mul_f64(fast));
+                let landed = (stops + LANDS_WITHIN).mul_f64(slow);
+                let held = (freed + hold()).mul_f64(fast);
                 assert!(landed < held, "{from}: {landed:?}, held until {held:?}, with {duration:?}");
             }
         }

@@ -8,6 +8,7 @@ use super::Member;
 use crate::event::Effect;
 use crate::holding::{Holding, Phase};
 use crate::map::SlotMap;
+use crate::policy::hold;
 
 impl Member {
     /// Another version of the map: slots were granted, asked for, or lost.
@@ -56,7 +57,7 @@ impl Member {
             effects.push(Effect::Disown(lost));
         }
         if !granted.is_empty() {
-            let until = at.saturating_add(self.policy.hold());
+            let until = at.saturating_add(hold());
             unsettled.iter().for_each(|slot| self.map.holds.begin(slot, until));
             effects.extend([
                 Effect::Disown(granted),

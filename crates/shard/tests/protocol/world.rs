@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use framework_message::timeout::LANDS_WITHIN;
 use framework_message::{Slot, Slots};
 use framework_shard::event::{Effect, Event};
 use framework_shard::lease::{LeaseRecord, UNKNOWN};
@@ -18,7 +19,6 @@ use crate::replica::{Clocks, Replica};
 use crate::store::Store;
 
 pub const SECOND: i64 = 1000;
-const LIFETIME: i64 = 28 * SECOND;
 
 #[derive(Clone, Debug)]
 pub enum Item {
@@ -246,7 +246,8 @@ impl World {
         let Some(replica) = self.replicas.get(&number) else { return };
         for slot in self.slots.clone() {
             if replica.may_create(slot, self.time) && self.random.u8(..4) == 0 {
-                let life = if self.random.u8(..4) == 0 { LIFETIME } else { SECOND };
+                let longest = i64::try_from(LANDS_WITHIN.as_millis()).unwrap();
+                let life = if self.random.u8(..4) == 0 { longest } else { SECOND };
                 let end = self.time + self.random.i64(0..=life);
                 self.creates.push((slot, replica.me.clone(), end));
             }

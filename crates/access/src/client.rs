@@ -1,9 +1,10 @@
 //! The client of the API server: one HTTP/1.1 client, tuned for many small requests.
 //!
 //! Guarantees: a request of which a byte may have been sent is never sent again without the caller, and a
-//! connection whose peer is silent for [`TCP_USER_TIMEOUT`] is dropped. A request with a [`BodyFence`] leaves
-//! only while its fence is open. HTTP/1.1, so that a watch and a write
-//! never share a connection. All other parts take a [`kube::Client`], from here or from a test.
+//! connection whose peer is silent for [`TCP_USER_TIMEOUT`] is dropped. A request with a
+//! [`BodyFence`](crate::fenced_body::BodyFence) leaves only while its fence is open. HTTP/1.1, so that a
+//! watch and a write never share a connection. All other parts take a [`kube::Client`], from here or from a
+//! test.
 
 use std::time::Duration;
 

@@ -49,7 +49,7 @@ pub fn is_deferrable_create(o: &Observed<'_>, pod_name: &str) -> bool {
 /// The status of a running attempt, if neither a stop nor a deletion is requested.
 fn running<'a>(o: &Observed<'a>) -> Option<&'a FrameworkStatus> {
     let wanted = o.framework.metadata.deletion_timestamp.is_none()
-        && o.framework.spec.execution_type == ExecutionType::Start;
+        && o.framework.spec.execution_type != ExecutionType::Stop;
     let runs = |status: &&FrameworkStatus| {
         matches!(status.state, State::AttemptPreparing | State::AttemptRunning)
             && status.attempt_status.completion_status.is_none()

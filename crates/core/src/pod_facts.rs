@@ -57,7 +57,7 @@ impl PodFacts {
     /// Takes over what earlier facts about the same Pod prove.
     pub fn continue_from(&mut self, before: &PodFacts) {
         self.ran_at = before.ran_at.or(self.ran_at);
-        if before.own_end().is_some() {
+        if before.own_end().is_some() && self.own_end().is_none() {
             self.end = before.end.clone();
             self.ended_first = self.deletion.is_some();
         }

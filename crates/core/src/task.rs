@@ -49,8 +49,10 @@ pub(crate) fn end(
         record_pod(task, uid.clone());
     }
     let uid = task.attempt_status.pod_uid.as_deref();
-    let pod = uid.and_then(|uid| o.objects.pod(&task.attempt_status.pod_name, uid));
-    record_run(task, pod.and_then(|pod| pod.ran_at));
+    let known =
+        |uid| o.objects.pod(&task.attempt_status.pod_name, uid).or_else(|| o.objects.left_pods.get(uid));
+    let ran = uid.and_then(known).and_then(|pod| pod.ran_at);
+    record_run(task, ran);
     task.to_mut().attempt_status.completion_status = Some(Box::new(completion()));
     if task.attempt_status.pod_uid.is_some() || has_orphan(task, o) {
         transition(task, State::AttemptDeletionPending, at);

@@ -43,7 +43,7 @@ enum Cause {
 
 /// Whether a Pod was last seen with no time left. If the watch no longer shows such a Pod, the Pod is
 /// deleted.
-fn has_no_time_left(facts: &PodFacts) -> bool {
+pub fn has_no_time_left(facts: &PodFacts) -> bool {
     facts.deletion.is_some_and(|deletion| deletion.grace_sec == 0)
 }
 

@@ -311,7 +311,7 @@ impl Engine {
     /// slot is handed over as unsettled while its hold lasts.
     fn may_be_overtaken(&self, state: &FrameworkState) -> bool {
         let is_shared =
-            self.ownership.leave_by(state.slot).is_some() && !self.policy.defects.has(Defect::HandOverEarly);
+            self.ownership.right(state.slot).is_some() && !self.policy.defects.has(Defect::HandOverEarly);
         let held_until = self.grants.held_until(state.slot, self.now.steady).unwrap_or(self.now.steady);
         let written = || state.outgoing.write.lands_until(self.settings.request_lifetime);
         let writes = || written().is_some_and(|until| self.now.steady < until);

@@ -10,7 +10,7 @@ use framework_api::{Framework, Time};
 use framework_core::growth::UnitDemand;
 use framework_core::plan::Report;
 use framework_core::queue::Stage;
-use framework_message::{Change, Key, Selection, Slots, Ticket};
+use framework_message::{Change, Key, Right, Selection, Slots, Ticket};
 
 use crate::history::Line;
 use crate::object::{ConfigMapObject, FrameworkObject, PodObject, Reply, UnownedPod};
@@ -85,9 +85,8 @@ pub enum Effect {
         ticket: Ticket,
         /// The request.
         request: Request,
-        /// The latest time, on [`Now::boot`](framework_message::Now::boot), at which it may leave; `None`: no
-        /// limit.
-        leave_by: Option<Duration>,
+        /// It may leave while this right lasts; `None`: at any time.
+        right: Option<Right>,
     },
     /// Publish Events about a Framework, best effort, and log them.
     Publish {

@@ -22,7 +22,7 @@ pub use change::Change;
 pub use dues::Dues;
 pub use key::Key;
 pub use now::Now;
-pub use ownership::{MayAct, Ownership};
+pub use ownership::{MayAct, Ownership, Right};
 pub use paused::Paused;
 pub use reply::{LONGEST_PAUSE, Rejection, Reply};
 pub use selection::Selection;

@@ -28,10 +28,21 @@ pub enum MayAct {
 #[derive(Clone, Debug)]
 pub struct Ownership(Arc<[Held; Slot::COUNT]>);
 
+/// The right to act for a slot, as it was when a request was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Right {
+    slot: Slot,
+    /// How often the slot had been given up before.
+    losses: u64,
+    /// Its end, on [`Now::boot`].
+    until: Duration,
+}
+
 #[derive(Debug)]
 struct Held {
     until: AtomicU64,
     epoch: AtomicU64,
+    losses: AtomicU64,
 }
 
 /// The slot is not owned.
@@ -54,7 +65,11 @@ impl Ownership {
     }
 
     fn filled(until: u64) -> Self {
-        let held = |_| Held { until: AtomicU64::new(until), epoch: AtomicU64::new(NO_EPOCH) };
+        let held = |_| Held {
+            until: AtomicU64::new(until),
+            epoch: AtomicU64::new(NO_EPOCH),
+            losses: AtomicU64::new(0),
+        };
         Ownership(Arc::new(std::array::from_fn(held)))
     }
 
@@ -81,7 +96,10 @@ impl Ownership {
 
     /// The slot is not owned any more.
     pub fn disown(&self, slot: Slot) {
-        self.set(slot, NOT_OWNED);
+        if let Some(held) = self.0.get(usize::from(slot.0)) {
+            held.until.store(NOT_OWNED, Ordering::Release);
+            held.losses.fetch_add(1, Ordering::AcqRel);
+        }
     }
 
     /// Whether this controller may act for the Frameworks of `slot` at `now`.
@@ -94,11 +112,23 @@ impl Ownership {
         }
     }
 
-    /// The time, on [`Now::boot`], until which a request for the Frameworks of `slot` may leave; `None`: no
-    /// limit.
-    pub fn leave_by(&self, slot: Slot) -> Option<Duration> {
+    /// The right to send a request for the Frameworks of `slot`, as it is now; `None`: it never ends.
+    pub fn right(&self, slot: Slot) -> Option<Right> {
+        // Read first: a slot that is given up and comes back in between makes no right that lasts.
+        let losses = self.losses(slot);
         let until = self.until(slot);
-        (until != FOREVER).then(|| Duration::from_nanos(until))
+        (until != FOREVER).then(|| Right { slot, losses, until: Duration::from_nanos(until) })
+    }
+
+    /// Whether a right lasts: the slot was not given up since, and its time is not over. A doubt about the
+    /// clock ends it early.
+    pub fn lasts(&self, right: Right, now: Now) -> bool {
+        let held = Duration::from_nanos(self.until(right.slot));
+        now.boot < right.until.min(held) && self.losses(right.slot) == right.losses
+    }
+
+    fn losses(&self, slot: Slot) -> u64 {
+        self.0.get(usize::from(slot.0)).map_or(0, |held| held.losses.load(Ordering::Acquire))
     }
 
     fn until(&self, slot: Slot) -> u64 {
@@ -125,7 +155,7 @@ mod tests {
     fn a_controller_that_runs_alone_owns_every_slot_for_ever() {
         let alone = Ownership::default();
         assert!(Slot::all().all(|slot| alone.may_act(slot, at(u64::from(u32::MAX))) == MayAct::Yes));
-        assert_eq!(alone.leave_by(Slot(3)), None);
+        assert_eq!(alone.right(Slot(3)), None);
     }
 
     #[test]
@@ -145,11 +175,40 @@ mod tests {
         clone.own(Slot(3), Some(Duration::from_secs(10)));
         let answers = [9, 10, 11].map(|second| ownership.may_act(Slot(3), at(second)));
         assert_eq!(answers, [MayAct::Yes, MayAct::Paused, MayAct::Paused]);
-        assert_eq!(ownership.leave_by(Slot(3)), Some(Duration::from_secs(10)));
+        let right = ownership.right(Slot(3)).unwrap();
+        assert_eq!([9, 10].map(|second| ownership.lasts(right, at(second))), [true, false]);
         assert_eq!(ownership.may_act(Slot(4), at(0)), MayAct::No, "another slot");
         clone.own(Slot(3), Some(Duration::from_secs(20)));
         assert_eq!(ownership.may_act(Slot(3), at(11)), MayAct::Yes);
         clone.disown(Slot(3));
         assert_eq!(ownership.may_act(Slot(3), at(11)), MayAct::No);
+    }
+
+    #[test]
+    fn a_right_ends_with_its_slot_and_does_not_come_back_with_it() {
+        let ownership = Ownership::none();
+        let own = |epoch| {
+            ownership.grant(Slot(3), epoch);
+            ownership.own(Slot(3), Some(Duration::from_secs(10)));
+            ownership.right(Slot(3)).unwrap()
+        };
+        let first = own(100);
+        assert!(ownership.lasts(first, at(9)));
+        ownership.disown(Slot(3));
+        assert!(!ownership.lasts(first, at(9)), "it was given up");
+        for epoch in [100, 101] {
+            let again = own(epoch);
+            assert_eq!([first, again].map(|right| ownership.lasts(right, at(9))), [false, true]);
+            ownership.disown(Slot(3));
+        }
+    }
+
+    #[test]
+    fn a_doubt_about_the_clock_ends_a_right_early() {
+        let ownership = Ownership::none();
+        ownership.own(Slot(3), Some(Duration::from_secs(10)));
+        let right = ownership.right(Slot(3)).unwrap();
+        ownership.own(Slot(3), Some(Duration::ZERO));
+        assert!(!ownership.lasts(right, at(9)));
     }
 }

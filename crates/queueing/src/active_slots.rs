@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use framework_message::{MayAct, Now, Ownership, Slot, Slots};
+use framework_message::{MayAct, Now, Ownership, Right, Slot, Slots};
 
 /// The slots for which one side of the queues acts. Ownership alone is not enough: the objects of a slot must
 /// have been listed since its grant, and the slot must not be in the course of being handed over.
@@ -87,9 +87,9 @@ impl ActiveSlots {
         self.may_act(slot, now) == MayAct::Paused
     }
 
-    /// The time on [`Now::boot`] until which a request for a slot may leave; `None`: no limit.
-    pub fn leave_by(&self, slot: Slot) -> Option<Duration> {
-        self.ownership.leave_by(slot)
+    /// The right to send a request for a slot, as it is now; `None`: it never ends.
+    pub fn right(&self, slot: Slot) -> Option<Right> {
+        self.ownership.right(slot)
     }
 
     /// Until when requests of an earlier owner of a slot may land.

@@ -22,7 +22,7 @@ use framework_engine::engine::Engine;
 use framework_engine::event::{self as engine, Effect, QueuedFramework};
 use framework_engine::request::Request;
 use framework_membership::Notice;
-use framework_message::{Key, Now, Ownership, Slots, Ticket};
+use framework_message::{Key, Now, Ownership, Right, Slots, Ticket};
 use framework_queueing::Consumer;
 
 use crate::alarm::Alarm;
@@ -346,14 +346,14 @@ impl Controller {
         }
     }
 
-    fn send(&mut self, ticket: Ticket, request: Request, leave_by: Option<Duration>) {
+    fn send(&mut self, ticket: Ticket, request: Request, right: Option<Right>) {
         let receipt = self.history.receipt(ticket);
-        self.requests.send(ticket, request, leave_by, receipt);
+        self.requests.send(ticket, request, right, receipt);
     }
 
     fn perform(&mut self, effect: Effect) {
         match effect {
-            Effect::Send { ticket, request, leave_by } => self.send(ticket, request, leave_by),
+            Effect::Send { ticket, request, right } => self.send(ticket, request, right),
             Effect::Queued { key, framework, has_strays, left_creates } => {
                 let consumer = framework.map(|queued| {
                     let QueuedFramework { framework, queue, stage, demands } = queued;

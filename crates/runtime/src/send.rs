@@ -1,7 +1,6 @@
 //! Sends one request and reads its reply, within bounded time.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -14,7 +13,7 @@ use framework_access::fenced_body::BodyFence;
 use framework_api::Time;
 use framework_engine::object::{Form, Object};
 use framework_engine::request as engine;
-use framework_message::{Reply, Slot};
+use framework_message::{Ownership, Reply, Right, Slot};
 
 use crate::client::REPLY_TIMEOUT;
 use crate::clock::Clock;
@@ -98,14 +97,14 @@ impl Exchange for framework_queueing::QueueRequest {
     }
 }
 
-/// The end of the time in which a request may leave: after it, another replica may own the slot. It is asked
+/// The right by which a request may leave: after its end, another replica may own the slot. It is asked for
 /// before the request is sent, and again when a connection takes it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Fence {
     /// Shows the time.
     pub clock: Clock,
-    /// The end, on the clock that counts suspension; `None`: there is none.
-    pub leave_by: Option<Duration>,
+    /// The right, and what says whether it lasts; `None`: it never ends.
+    pub right: Option<(Ownership, Right)>,
     /// The grant under which the request creates an object; `None`: no map granted its slot.
     pub grant: Option<Grant>,
 }
@@ -113,11 +112,11 @@ pub struct Fence {
 impl Fence {
     /// No end.
     pub fn open() -> Self {
-        Fence { clock: Clock::system(), leave_by: None, grant: None }
+        Fence { clock: Clock::system(), right: None, grant: None }
     }
 
     fn is_closed(&self) -> bool {
-        self.leave_by.is_some_and(|end| self.clock.now().boot >= end)
+        self.right.as_ref().is_some_and(|(ownership, right)| !ownership.lasts(*right, self.clock.now()))
     }
 }
 
@@ -210,6 +209,7 @@ async fn read<B: hyper::body::Body<Data = Bytes> + Unpin>(
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
 
     use framework_message::Key;
     use framework_queueing::QueueRequest;
@@ -256,6 +256,14 @@ mod tests {
         assert_eq!(read.load(Ordering::Relaxed), 64, "a page has room for many objects");
     }
 
+    /// The right to act for a slot for so many seconds.
+    fn right(clock: Clock, seconds: u64) -> (Ownership, Right) {
+        let ownership = Ownership::none();
+        ownership.own(Slot(3), Some(clock.now().boot + Duration::from_secs(seconds)));
+        let right = ownership.right(Slot(3)).unwrap();
+        (ownership, right)
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_request_that_waited_until_the_right_to_act_ended_does_not_leave() {
         let sent = Arc::new(AtomicUsize::new(0));
@@ -268,8 +276,7 @@ mod tests {
         let (metrics, in_flight) = (Metrics::new(), InFlight::default());
         let clock = Clock::simulated(jiff::Timestamp::UNIX_EPOCH);
         let begin = || {
-            let fence =
-                Fence { clock, leave_by: Some(clock.now().boot + Duration::from_secs(8)), grant: None };
+            let fence = Fence { clock, right: Some(right(clock, 8)), grant: None };
             let (metrics, room) = (Arc::clone(&metrics), in_flight.clone());
             send(client.clone(), engine::Request::AskTime, metrics, Arc::default(), room, fence)
         };
@@ -285,11 +292,12 @@ mod tests {
         assert_eq!(sent.load(Ordering::Relaxed), 1, "one in time leaves");
     }
 
-    /// The proxy gives the connection after `wait`. Returns the bytes that came over it.
-    async fn serve(proxy: &TcpListener, wait: Duration) -> String {
+    /// The proxy gives the connection after `wait` and `meanwhile`. Returns the bytes that came over it.
+    async fn serve(proxy: &TcpListener, wait: Duration, meanwhile: impl Fn()) -> String {
         let (mut stream, _) = proxy.accept().await.unwrap();
         let mut bytes = vec![0; 4096];
         let _ = stream.read(&mut bytes).await.unwrap();
+        meanwhile();
         tokio::time::pause();
         tokio::time::advance(wait).await;
         tokio::time::resume();
@@ -306,11 +314,16 @@ mod tests {
         let mut config = kube::Config::new("http://api.invalid:8080".parse().unwrap());
         config.proxy_url = Some(format!("http://{}", proxy.local_addr().unwrap()).parse().unwrap());
         let metrics = Metrics::new();
-        for (wait, is_late) in [(0, false), (5, true)] {
+        for (wait, is_given_up, is_late) in [(0, false, false), (5, false, true), (0, true, true)] {
             let client = crate::client::connect(config.clone(), "test", &metrics).unwrap();
             let clock = Clock::simulated(jiff::Timestamp::UNIX_EPOCH);
-            let leave_by = Some(clock.now().boot + Duration::from_secs(5));
-            let fence = Fence { clock, leave_by, grant: None };
+            let (ownership, right) = right(clock, 5);
+            let give_up = || {
+                if is_given_up {
+                    ownership.disown(Slot(3))
+                }
+            };
+            let fence = Fence { clock, right: Some((ownership.clone(), right)), grant: None };
             let request = framework_queueing::QueueRequest::RemoveFinalizer {
                 unit: Key::new("ns", "framework-job"),
                 uid: "u".into(),
@@ -319,13 +332,14 @@ mod tests {
             };
             let (metrics, in_flight) = (Arc::clone(&metrics), InFlight::default());
             let sending = send(client, request, metrics, Arc::default(), in_flight, fence);
-            let ((reply, _), bytes) = tokio::join!(sending, serve(&proxy, Duration::from_secs(wait)));
+            let ((reply, _), bytes) =
+                tokio::join!(sending, serve(&proxy, Duration::from_secs(wait), give_up));
             let body = bytes.split_once("\r\n\r\n").map_or("", |(_, body)| body);
             assert_eq!(body.is_empty(), is_late, "{bytes}");
             assert_eq!(matches!(reply, Reply::NotSent(_)), is_late, "{reply:?}");
             assert!(is_late || bytes.to_lowercase().contains("\r\ncontent-length: "), "{bytes}");
         }
         let text = metrics.text(Clock::system().now());
-        assert!(text.contains("frameworkcontroller_requests_fenced_total 1"), "{text}");
+        assert!(text.contains("frameworkcontroller_requests_fenced_total 2"), "{text}");
     }
 }

@@ -216,7 +216,9 @@ impl Shared {
 /// The line of one event. A value in it may be a user's, and could go on as the history of another Framework.
 fn one_line(line: &[u8], has_colors: bool) -> Cow<'_, [u8]> {
     let text = String::from_utf8_lossy(line.strip_suffix(b"\n").unwrap_or(line));
-    let is_control = |c: char| c < ' ' && !(c == '\x1b' && has_colors);
+    // Some readers also end a line at these separators.
+    let is_control =
+        |c: char| (c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')) && !(c == '\x1b' && has_colors);
     if !text.contains(is_control) && !text.contains(MARKER) {
         return Cow::Borrowed(line);
     }

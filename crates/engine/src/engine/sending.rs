@@ -24,7 +24,7 @@ impl Engine {
         if self.clock.probe.is_due(now.steady) && self.sending.budget.take(now.steady, Part::Whole) {
             let ticket = self.sending.in_flight.ticket();
             self.clock.probe.send(ticket, now.steady);
-            self.effects.push(Effect::Send { ticket, request: Request::AskTime, leave_by: None });
+            self.effects.push(Effect::Send { ticket, request: Request::AskTime, right: None });
         }
         while !self.sending.dispatch.is_empty() {
             let Sending { dispatch, budget, in_flight, .. } = &mut self.sending;
@@ -62,14 +62,14 @@ impl Engine {
         state.outgoing.write.write_history(now.steady, &lines);
         let (uid, slot) = (Arc::clone(&state.uid), state.slot);
         let asks_once = self.policy.defects.has(Defect::AskOnce);
-        let leave_by = self.ownership.leave_by(slot).filter(|_| !asks_once);
+        let right = self.ownership.right(slot).filter(|_| !asks_once);
         let sent = Sent { key: key.clone(), uid, slot, purpose, at: now.steady };
         self.sending.in_flight.begin(ticket, sent);
         if state.wants(class, now.steady) {
             self.sending.dispatch.offer(class, &key);
         }
         self.write_history(lines, Some(ticket));
-        self.effects.push(Effect::Send { ticket, request, leave_by });
+        self.effects.push(Effect::Send { ticket, request, right });
         true
     }
 

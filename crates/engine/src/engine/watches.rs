@@ -10,6 +10,7 @@ use tracing::debug;
 use super::Engine;
 use super::slots::slot_of;
 use crate::cache::{Entry, Listing, VersionOrder};
+use crate::deletions::has_no_time_left;
 use crate::event::{Effect, Kind};
 use crate::expectations;
 use crate::framework_state::FrameworkState;
@@ -271,7 +272,14 @@ impl Engine {
                     self.mark_dirty(now, &key, false);
                 }
             }
-            Change::Deleted(object) if self.is_of_others(&object.key, object.label) => {}
+            Change::Deleted(object) if self.is_of_others(&object.key, object.label) => {
+                // The next owner of the slot may list its Pods only now, and would never see this one.
+                let PodObject { key, name, facts, last: Some(last), .. } = object else { return };
+                if has_no_time_left(&facts) {
+                    let pod = LastSeen { name, uid: facts.uid, state: LastState::Whole(last) };
+                    self.write_history(vec![Line::Pod { key, pod }], None);
+                }
+            }
             Change::Deleted(object) => {
                 let news = self.cache.entry(&object.key).known.delete_pod(&object);
                 self.mark_dirty(now, &object.key, news);

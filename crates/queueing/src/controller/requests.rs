@@ -1,7 +1,6 @@
 //! The requests about units and jobs, and their order.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use framework_api::Time;
 use framework_core::Defect;
@@ -13,7 +12,7 @@ use crate::object::{DeclaredObject, UnitObject};
 use crate::outgoing::{Sent, Work};
 use crate::request::{PodLabels, QueueRequest, Resumption, UnitCreation};
 use crate::unit::{PendingRequest, UnitDecision};
-use framework_message::{Key, Now, Slot, Ticket};
+use framework_message::{Key, Now, Right, Slot, Ticket};
 
 impl QueueController {
     pub(super) fn offer(&mut self, work: Work) {
@@ -34,20 +33,19 @@ impl QueueController {
         self.objects.is_synced() && self.outgoing.wants()
     }
 
-    /// The next request, if there is one, at the wall clock's `time`; and the latest time on [`Now::boot`] at
-    /// which it may leave.
+    /// The next request, if there is one, at the wall clock's `time`; and the right by which it may leave.
     pub fn next_request(
         &mut self,
         now: Now,
         time: Timestamp,
-    ) -> Option<(Ticket, QueueRequest, Option<Duration>)> {
+    ) -> Option<(Ticket, QueueRequest, Option<Right>)> {
         while self.wants()
             && let Some((work, releases)) = self.outgoing.next_work()
         {
             if let Some((sent, request)) = self.request(now, Time::floor(time), &work) {
                 let slot = Slot::of(work.namespace());
-                let leave_by = self.active_slots.leave_by(slot);
-                return Some((self.outgoing.sent(slot, sent, releases), request, leave_by));
+                let right = self.active_slots.right(slot);
+                return Some((self.outgoing.sent(slot, sent, releases), request, right));
             }
         }
         None

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use framework_message::{Key, Now, Slot, Ticket};
+use framework_message::{Key, Now, Right, Slot, Ticket};
 
 use super::FrameworkUnits;
 use super::verdict::Verdict;
@@ -22,8 +22,8 @@ impl FrameworkUnits {
         self.outgoing.is_in_flight(ticket)
     }
 
-    /// The next request, if there is one, and the latest time on [`Now::boot`] at which it may leave.
-    pub fn next_request(&mut self, now: Now) -> Option<(Ticket, QueueRequest, Option<Duration>)> {
+    /// The next request, if there is one, and the right by which it may leave.
+    pub fn next_request(&mut self, now: Now) -> Option<(Ticket, QueueRequest, Option<Right>)> {
         while self.wants()
             && let Some((work, releases)) = self.outgoing.next_work()
         {
@@ -33,8 +33,8 @@ impl FrameworkUnits {
                 Work::List(_) | Work::Queue(_) => None,
             };
             if let Some((sent, request, slot)) = found {
-                let leave_by = self.active_slots.leave_by(slot);
-                return Some((self.outgoing.sent(slot, sent, releases), request, leave_by));
+                let right = self.active_slots.right(slot);
+                return Some((self.outgoing.sent(slot, sent, releases), request, right));
             }
         }
         None

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use framework_core::lifetime::{End, Lifetime};
-use framework_message::{MayAct, Now, Slot, Slots, Ticket};
+use framework_message::{MayAct, Now, Right, Slot, Slots, Ticket};
 
 use super::JobLifetimes;
 use super::job_request::{JobRequest, Purpose};
@@ -18,8 +18,8 @@ impl JobLifetimes {
         !self.ready.is_empty()
     }
 
-    /// The next request, if there is one; and the latest time on [`Now::boot`] at which it may leave.
-    pub fn next_request(&mut self, now: Now) -> Option<(Ticket, QueueRequest, Option<Duration>)> {
+    /// The next request, if there is one, and the right by which it may leave.
+    pub fn next_request(&mut self, now: Now) -> Option<(Ticket, QueueRequest, Option<Right>)> {
         while let Some(key) = self.ready.take() {
             let slot = Slot::of(&key.key.namespace);
             match self.active_slots.may_act(slot, now) {
@@ -46,7 +46,7 @@ impl JobLifetimes {
             state.busy = true;
             let sent = JobRequest { job: key.clone(), uid: Arc::clone(&job.uid), purpose };
             let ticket = self.sent.begin(slot, sent);
-            return Some((ticket, request, self.active_slots.leave_by(slot)));
+            return Some((ticket, request, self.active_slots.right(slot)));
         }
         None
     }

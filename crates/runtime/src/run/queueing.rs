@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use framework_api::Time;
 use framework_engine::engine::Engine;
 use framework_engine::event as engine;
-use framework_message::{Key, Now, Ownership, Reply, Slots, Ticket};
+use framework_message::{Key, Now, Ownership, Reply, Right, Slots, Ticket};
 use framework_queueing::{
     ActiveSlots, Consumer, FrameworkUnits, Gauges, JobKind, JobLifetimes, LifetimeGauges, Object, Outcome,
     QueueController, QueueEvent, QueueRequest, Settings,
@@ -22,8 +22,8 @@ use crate::position_query::PositionQuery;
 /// Requests about units that one turn sends at most.
 const UNITS: usize = 32;
 
-/// A request, and the latest time at which it may leave.
-type Next = (Ticket, QueueRequest, Option<Duration>);
+/// A request, and the right by which it may leave.
+type Next = (Ticket, QueueRequest, Option<Right>);
 
 /// The pause after an answer, as a multiple of its time: answers get a twentieth of the loop's time.
 const PAUSE: u32 = 20;
@@ -287,11 +287,11 @@ impl Queueing {
         let time = engine.time(now);
         let mut sent = 0;
         while sent < UNITS && self.wants() && engine.lend(now) {
-            let Some((ticket, request, leave_by)) = self.next_request(sent, now, time) else {
+            let Some((ticket, request, right)) = self.next_request(sent, now, time) else {
                 engine.give_back();
                 break;
             };
-            requests.send_queueing(ticket, request, leave_by);
+            requests.send_queueing(ticket, request, right);
             sent += 1;
         }
         sent

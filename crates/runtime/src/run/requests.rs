@@ -1,13 +1,12 @@
 //! The requests on their way, and their replies.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::task::{JoinError, JoinSet};
 
 use framework_engine::object::Object;
 use framework_engine::request::Request;
-use framework_message::{Ownership, Reply, Ticket};
+use framework_message::{Ownership, Reply, Right, Ticket};
 
 use crate::clock::Clock;
 use crate::compression::Compressor;
@@ -53,10 +52,10 @@ impl Requests {
         &mut self,
         ticket: Ticket,
         request: Request,
-        leave_by: Option<Duration>,
+        right: Option<Right>,
         receipt: Option<Result<Receipt, Full>>,
     ) {
-        let sending = self.sending(request, leave_by);
+        let sending = self.sending(request, right);
         self.tasks.spawn(async move {
             if let Some(receipt) = receipt
                 && !is_written(receipt).await
@@ -73,21 +72,22 @@ impl Requests {
         &mut self,
         ticket: Ticket,
         request: framework_queueing::QueueRequest,
-        leave_by: Option<Duration>,
+        right: Option<Right>,
     ) {
-        let sending = self.sending(request, leave_by);
+        let sending = self.sending(request, right);
         self.tasks.spawn(async move { (ticket, Answered::Queue(sending.await)) });
     }
 
     fn sending<R: Exchange>(
         &self,
         request: R,
-        leave_by: Option<Duration>,
+        right: Option<Right>,
     ) -> impl Future<Output = Answer<R::Object>> + Send + use<R> {
         let (metrics, compressor) = (Arc::clone(&self.metrics), Arc::clone(&self.compressor));
         // Read now, and not when it leaves: it was decided under this grant.
         let grant = request.creates_for().and_then(|slot| Grant::of(&self.ownership, slot));
-        let fence = Fence { clock: self.clock, leave_by, grant };
+        let right = right.map(|right| (self.ownership.clone(), right));
+        let fence = Fence { clock: self.clock, right, grant };
         send(self.client.clone(), request, metrics, compressor, self.in_flight.clone(), fence)
     }
 

@@ -46,8 +46,8 @@ fn a_request_names_the_time_at_which_its_slot_is_lost() {
     ownership.own(Slot::of("uid-a"), Some(until));
     let now = world.now();
     world.frameworks.turn(now);
-    let (_, request, leave_by) = world.frameworks.next_request(now).unwrap();
-    assert_eq!((summary(&request), leave_by), ("create a".to_owned(), Some(until)));
+    let (_, request, right) = world.frameworks.next_request(now).unwrap();
+    assert_eq!((summary(&request), right), ("create a".to_owned(), ownership.right(Slot::of("uid-a"))));
 }
 
 #[test]

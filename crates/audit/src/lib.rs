@@ -162,9 +162,22 @@ fn parse(mut lines: impl BufRead, mut visit: impl FnMut(Record)) -> std::io::Res
         if line.last() != Some(&b'\n') {
             return Ok(());
         }
-        let event: Event = serde_json::from_slice(&line)?;
+        let event: Event = match serde_json::from_slice(&line) {
+            Ok(event) => event,
+            Err(error) => after_a_torn_one(&line).ok_or(error)?,
+        };
         visit(event.into());
     }
+}
+
+/// How each record begins.
+const BEGIN: &[u8] = br#"{"kind":"Event","apiVersion":"audit.k8s.io/"#;
+
+/// The record at the end of a line. An API server that is killed leaves a part of a record, without a line
+/// end, and the next one goes on behind it.
+fn after_a_torn_one(line: &[u8]) -> Option<Event> {
+    let begin = line.windows(BEGIN.len()).rposition(|bytes| bytes == BEGIN)?;
+    serde_json::from_slice(&line[begin..]).ok()
 }
 
 /// A line of the log.
@@ -243,7 +256,8 @@ mod tests {
     use super::*;
 
     const CREATED: &str = concat!(
-        r#"{"kind":"Event","verb":"create","user":{"username":"controller"},"userAgent":"ours/1","#,
+        r#"{"kind":"Event","apiVersion":"audit.k8s.io/v1","verb":"create","#,
+        r#""user":{"username":"controller"},"userAgent":"ours/1","#,
         r#""requestURI":"/api/v1/namespaces/a/pods?x=y","objectRef":{"resource":"pods","namespace":"a"},"#,
         r#""responseStatus":{"metadata":{},"code":201},"#,
         r#""responseObject":{"metadata":{"resourceVersion":"42"}},"#,
@@ -271,6 +285,16 @@ mod tests {
     fn an_unfinished_line_is_left_out() {
         let text = format!("{CREATED}\n{}", &CREATED[..100]);
         assert_eq!(parsed(&text).len(), 1);
+    }
+
+    #[test]
+    fn a_record_behind_a_torn_one_is_read() {
+        let torn = |cut: usize| format!("{CREATED}\n{}{CREATED}\n{CREATED}\n", &CREATED[..cut]);
+        for cut in [1, 100, CREATED.len() - 1] {
+            assert_eq!(parsed(&torn(cut)).len(), 3, "{cut}");
+        }
+        let garbage = format!("{CREATED}\n{{\"kind\":\n");
+        assert!(parse(garbage.as_bytes(), drop).is_err(), "nothing else is passed over");
     }
 
     #[test]

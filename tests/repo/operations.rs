@@ -13,7 +13,7 @@ const METRICS: &str = concat!(
     include_str!("../../crates/runtime/src/metrics/attempts.rs"),
     include_str!("../../crates/runtime/src/metrics/lifetimes.rs"),
     include_str!("../../crates/runtime/src/metrics/remaining.rs"),
-    include_str!("../../crates/runtime/src/metrics/shares.rs"),
+    include_str!("../../crates/runtime/src/metrics/membership.rs"),
     include_str!("../../crates/runtime/src/metrics/spans.rs"),
     include_str!("../../crates/runtime/src/metrics/stalls.rs"),
     include_str!("../../crates/runtime/src/metrics/units.rs"),

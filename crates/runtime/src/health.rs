@@ -84,8 +84,8 @@ pub struct Health {
     synced: [AtomicBool; Synced::ALL.len()],
     /// Whether the kinds of queueing are awaited, too.
     queueing: AtomicBool,
-    /// Whether the share of this replica is awaited.
-    share: AtomicBool,
+    /// Whether this replica waits for its slots.
+    awaits_slots: AtomicBool,
     stopping: AtomicBool,
     /// The reason why the start-up checks wait.
     waiting: Mutex<Option<String>>,
@@ -100,7 +100,7 @@ impl Health {
             clock,
             synced: Default::default(),
             queueing: AtomicBool::new(false),
-            share: AtomicBool::new(false),
+            awaits_slots: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             waiting: Mutex::new(None),
             turn: AtomicU64::new(IDLE),
@@ -117,20 +117,20 @@ impl Health {
         self.queueing.store(true, Ordering::Release);
     }
 
-    /// Replicas share the slots: this one is not ready before it has its share.
-    pub fn await_share(&self) {
-        self.share.store(true, Ordering::Release);
+    /// Replicas share the slots: this one is not ready before it has its part.
+    pub fn await_slots(&self) {
+        self.awaits_slots.store(true, Ordering::Release);
     }
 
-    /// The share is awaited no longer. Without slots, nothing is listed of the kinds that need slots: these
+    /// The slots are awaited no longer. Without slots, nothing is listed of the kinds that need slots: these
     /// are not awaited either, now and later.
-    pub fn set_share_taken(&self, has_slots: bool) {
+    pub fn set_slots_taken(&self, has_slots: bool) {
         if !has_slots {
             [Synced::Frameworks, Synced::ConfigMaps, Synced::Pods, Synced::QueueUnits]
                 .into_iter()
                 .for_each(|kind| self.set_synced(kind));
         }
-        self.share.store(false, Ordering::Release);
+        self.awaits_slots.store(false, Ordering::Release);
     }
 
     /// A LIST of that kind is complete.
@@ -173,7 +173,7 @@ impl Health {
             .filter(|kind| !self.synced[*kind as usize].load(Ordering::Acquire))
             .map(Synced::name)
             .collect();
-        let waits = self.share.load(Ordering::Acquire).then(|| "waiting for its slots".to_owned());
+        let waits = self.awaits_slots.load(Ordering::Acquire).then(|| "waiting for its slots".to_owned());
         let lists = (!missing.is_empty()).then(|| format!("not listed yet: {}", missing.join(", ")));
         let reasons: Vec<_> = waits.into_iter().chain(lists).collect();
         (!reasons.is_empty()).then(|| reasons.join("; "))
@@ -241,22 +241,22 @@ mod tests {
     #[test]
     fn a_replica_is_ready_once_it_has_its_share_and_every_kind_is_listed() {
         let health = Health::new(Clock::system());
-        health.await_share();
+        health.await_slots();
         for kind in [Synced::Frameworks, Synced::ConfigMaps, Synced::Pods] {
             assert!(health.not_ready().unwrap().starts_with("waiting for its slots; not listed yet: "));
             health.set_synced(kind);
         }
         assert_eq!(health.not_ready().unwrap(), "waiting for its slots");
-        health.set_share_taken(true);
+        health.set_slots_taken(true);
         assert_eq!(health.not_ready(), None);
     }
 
     #[test]
     fn a_replica_that_gets_no_slots_is_ready_without_their_lists() {
         let health = Health::new(Clock::system());
-        health.await_share();
+        health.await_slots();
         health.await_queueing();
-        health.set_share_taken(false);
+        health.set_slots_taken(false);
         let missing = "configmaps in queues, jobs, pods in queues, queues, resourcequotas, priorityclasses";
         assert_eq!(health.not_ready().unwrap(), format!("not listed yet: {missing}"));
         Synced::ALL.into_iter().filter(|kind| kind.is_of_queueing()).for_each(|kind| health.set_synced(kind));

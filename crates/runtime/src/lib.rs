@@ -19,7 +19,7 @@ pub mod compression;
 pub mod echo;
 pub mod event;
 pub mod exchange;
-pub mod grant;
+pub mod fencing_token;
 pub mod health;
 pub mod in_flight;
 pub mod journal;

@@ -24,7 +24,7 @@ use framework_queueing::{LifetimeGauges, LifetimeMeasure, Wait};
 use attempts::Attempts;
 use lifetimes::Lifetimes;
 use maker::{Maker, whole};
-use shares::Shares;
+use membership::Membership;
 use spans::Spans;
 use stalls::Stalls;
 use units::Units;
@@ -33,8 +33,8 @@ use watches::Watches;
 mod attempts;
 mod lifetimes;
 mod maker;
+mod membership;
 mod remaining;
-mod shares;
 mod spans;
 mod stalls;
 mod units;
@@ -51,7 +51,7 @@ pub struct Metrics {
     status_bytes: IntCounter,
     received_bytes: IntCounter,
     watches: Watches,
-    shares: Shares,
+    membership: Membership,
     turn_seconds: Histogram,
     turn_events: Histogram,
     stalls: Stalls,
@@ -102,7 +102,7 @@ impl Metrics {
             status_bytes: maker.counter("status_write_bytes_total", "Bytes of status writes that were sent."),
             received_bytes: maker.counter("received_bytes_total", "Bytes of the API server's replies."),
             watches: Watches::new(&maker),
-            shares: Shares::new(&maker),
+            membership: Membership::new(&maker),
             turn_seconds: maker.histogram(
                 "turn_duration_seconds",
                 "Duration of one iteration of the event loop, a turn.",
@@ -166,7 +166,7 @@ impl Metrics {
 
     /// All metrics at `now`, by name.
     fn families(&self, now: Now) -> Vec<MetricFamily> {
-        self.shares.grow_old(now);
+        self.membership.grow_old(now);
         let remaining = [&self.lifetimes, &self.job_lifetimes].map(|of| of.remaining.collect(now));
         let mut families = self.registry.gather();
         families.extend(remaining.into_iter().flatten());
@@ -198,38 +198,38 @@ impl Metrics {
 
     /// A request was not sent because the right to act for its slot had ended, or was refused for its epoch.
     pub fn request_fenced(&self) {
-        self.shares.fenced.inc();
+        self.membership.fenced.inc();
     }
 
     /// The replica acts for so many slots now, after it began or ceased to act for so many.
     pub fn slots(&self, held: usize, changed: usize) {
-        self.shares.slots.set(whole(held));
-        self.shares.changes.inc_by(changed as u64);
+        self.membership.slots.set(whole(held));
+        self.membership.changes.inc_by(changed as u64);
     }
 
     /// The replica is the leader now, or is not.
     pub fn leads(&self, leads: bool) {
-        self.shares.leader.set(i64::from(leads));
+        self.membership.leader.set(i64::from(leads));
     }
 
     /// A write of a Lease ended.
     pub fn lease_written(&self, lease: &str, outcome: &str) {
-        self.shares.lease_writes.with_label_values(&[lease, outcome]).inc();
+        self.membership.lease_writes.with_label_values(&[lease, outcome]).inc();
     }
 
     /// The figures of the member have changed.
     pub fn member(&self, figures: &Figures) {
-        self.shares.member(figures);
+        self.membership.member(figures);
     }
 
     /// This replica changed the owner of so many slots.
     pub fn slots_moved(&self, slots: usize) {
-        self.shares.moved.inc_by(slots as u64);
+        self.membership.moved.inc_by(slots as u64);
     }
 
     /// A slot was lost after so long a drain.
     pub fn handed_over(&self, took: Duration) {
-        self.shares.handover_seconds.observe(took.as_secs_f64());
+        self.membership.handover_seconds.observe(took.as_secs_f64());
     }
 
     /// A watch is opened.

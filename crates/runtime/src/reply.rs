@@ -18,7 +18,7 @@ use framework_api::Time;
 use framework_message::{LONGEST_PAUSE, Rejection, Reply};
 
 use crate::exchange::Exchange;
-use crate::grant;
+use crate::fencing_token;
 use crate::pace;
 use crate::request::call;
 
@@ -73,8 +73,8 @@ pub fn of_response<R: Exchange>(
     if is_open || error.proves_nothing(status) {
         return Reply::Unknown(format!("{} {}: {}", status.as_u16(), error.reason, error.message));
     }
-    if grant::is_over(&error.message) {
-        return Reply::NotSent(grant::OVER.to_owned());
+    if fencing_token::is_over(&error.message) {
+        return Reply::NotSent(fencing_token::OVER.to_owned());
     }
     Reply::Refused(Rejection {
         code: status.as_u16(),

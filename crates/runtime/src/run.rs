@@ -42,21 +42,21 @@ mod granted;
 mod history;
 mod labels;
 mod listing;
+mod membership;
 mod parts;
 mod queueing;
 mod requests;
 mod settle;
-mod shares;
 mod units;
 mod watches;
 mod writers;
 
 pub use error::Error;
 use history::History;
+use membership::Membership;
 pub use parts::{MemberParts, Parts, Queries};
 use queueing::Queueing;
 use requests::{Answered, Requests};
-use shares::ReplicaShare;
 
 /// Events that may wait; a watch that finds the channel full waits too.
 const EVENTS: usize = 4096;
@@ -78,14 +78,15 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
     let mut writers = JoinSet::new();
     let (recorder, traces) = writers::start(&mut writers, &mut parts);
     let mut tasks = JoinSet::new();
-    let (shares, ownership, selected) = shares::start(&mut tasks, &mut parts, &recorder, &sink.mislabelled);
+    let (membership, ownership, selected) =
+        membership::start(&mut tasks, &mut parts, &recorder, &sink.mislabelled);
     watches::start(&mut tasks, &mut parts, &sink, selected);
     drop(sink);
 
     let mut stop = std::mem::replace(&mut parts.stop, futures::future::pending().boxed()).fuse();
     let lifetime = parts.settings.request_lifetime;
     let mut position_queries = queueing::position_queries(&mut parts);
-    let mut controller = Controller::new(parts, recorder, compressor, shares, ownership);
+    let mut controller = Controller::new(parts, recorder, compressor, membership, ownership);
     controller.traces = traces;
     let mut batch = Vec::with_capacity(BATCH);
     let mut deadline: Option<Instant> = None;
@@ -99,7 +100,7 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
                 deadline = Some(Instant::now() + lifetime + HAND_OVER);
                 controller.stop();
             }
-            Some(notice) = notified(&mut controller.shares) => controller.notified(notice),
+            Some(notice) = notified(&mut controller.membership) => controller.notified(notice),
             Some(ended) = controller.requests.next() => controller.replied(ended)?,
             Some(ended) = tasks.join_next() => return Err(part_ended(ended)),
             Some(ended) = writers.join_next() => return Err(part_ended(ended)),
@@ -145,9 +146,9 @@ fn part_ended(ended: Result<&'static str, JoinError>) -> Error {
 }
 
 /// The next notice of the member.
-async fn notified(shares: &mut Option<ReplicaShare>) -> Option<Notice> {
-    match shares {
-        Some(shares) => shares.notified().await,
+async fn notified(membership: &mut Option<Membership>) -> Option<Notice> {
+    match membership {
+        Some(membership) => membership.notified().await,
         None => std::future::pending().await,
     }
 }
@@ -156,7 +157,7 @@ async fn notified(shares: &mut Option<ReplicaShare>) -> Option<Notice> {
 struct Controller {
     engine: Engine,
     queueing: Queueing,
-    shares: Option<ReplicaShare>,
+    membership: Option<Membership>,
     requests: Requests,
     history: History,
     recorder: Recorder,
@@ -178,16 +179,16 @@ impl Controller {
         mut parts: Parts,
         recorder: Recorder,
         compressor: Arc<Compressor>,
-        shares: Option<ReplicaShare>,
+        membership: Option<Membership>,
         ownership: Ownership,
     ) -> Self {
-        let queueing = Queueing::new(&mut parts, ownership.clone(), shares.is_none());
+        let queueing = Queueing::new(&mut parts, ownership.clone(), membership.is_none());
         let (metrics, clock) = (Arc::clone(&parts.metrics), parts.clock);
         let requests = Requests::new(parts.client, metrics, compressor, clock, ownership.clone());
         let engine = Engine::new(parts.settings, parts.policy).with_ownership(ownership);
         Controller {
-            engine: if shares.is_some() { engine.without_slots() } else { engine },
-            shares,
+            engine: if membership.is_some() { engine.without_slots() } else { engine },
+            membership,
             queueing,
             requests,
             history: History::new(parts.journal, Arc::clone(&parts.metrics)),
@@ -211,7 +212,7 @@ impl Controller {
         }
         let queueing = self.queueing.next_wake(&self.engine, now);
         // A slot that is drained but for the queues is handed over then.
-        let settles = match &self.shares {
+        let settles = match &self.membership {
             Some(_) if !self.drained.is_empty() => self.queueing.settles_at(),
             _ => None,
         };
@@ -220,8 +221,8 @@ impl Controller {
     }
 
     fn is_over(&self) -> bool {
-        let is_over = match &self.shares {
-            Some(shares) => shares.has_exited(),
+        let is_over = match &self.membership {
+            Some(membership) => membership.has_exited(),
             None => self.drained == Slots::ALL,
         };
         is_over && self.queueing.is_settled()
@@ -229,40 +230,40 @@ impl Controller {
 
     fn stop(&mut self) {
         self.health.set_stopping();
-        match &self.shares {
+        match &self.membership {
             // It drains slot by slot, and hands each over.
-            Some(shares) => shares.stop(),
-            None => self.share(self.clock.now(), engine::Event::Drain(Slots::ALL)),
+            Some(membership) => membership.stop(),
+            None => self.slots_change(self.clock.now(), engine::Event::Drain(Slots::ALL)),
         }
     }
 
     /// Slots come or go.
     fn notified(&mut self, notice: Notice) {
-        let Some(shares) = &mut self.shares else { return };
+        let Some(membership) = &mut self.membership else { return };
         let now = self.clock.now();
-        let events = shares.take_in(now, notice);
-        let share = shares.of_budget();
-        self.went_back = self.went_back.or(shares.went_back());
-        events.into_iter().for_each(|event| self.share(now, event));
+        let events = membership.take_in(now, notice);
+        let share = membership.of_budget();
+        self.went_back = self.went_back.or(membership.went_back());
+        events.into_iter().for_each(|event| self.slots_change(now, event));
         self.engine.set_share(now, share);
     }
 
     /// Slots come or go, for the engine and for the queues.
-    fn share(&mut self, now: Now, event: engine::Event) {
+    fn slots_change(&mut self, now: Now, event: engine::Event) {
         if let engine::Event::Lost(slots) | engine::Event::Resume(slots) = event {
             self.drained = self.drained.without(slots);
         }
-        self.queueing.shared(now, &event);
+        self.queueing.slots_change(now, &event);
         self.engine.step(now, event);
     }
 
     /// Reports the slots for which neither the engine nor the queues have anything on its way.
     fn report_drained(&mut self, now: Now) {
-        let Some(shares) = self.shares.as_ref().filter(|_| !self.drained.is_empty()) else { return };
+        let Some(membership) = self.membership.as_ref().filter(|_| !self.drained.is_empty()) else { return };
         let drained = self.drained.without(self.queueing.unsettled(now));
         self.drained = self.drained.without(drained);
         if !drained.is_empty() {
-            shares.drained(drained);
+            membership.drained(drained);
         }
     }
 
@@ -335,8 +336,8 @@ impl Controller {
     }
 
     fn take_in(&mut self, event: Event) {
-        if let Some(shares) = &mut self.shares {
-            shares.follow(&event);
+        if let Some(membership) = &mut self.membership {
+            membership.follow(&event);
         }
         match event {
             Event::Engine(event) => self.engine.step(self.clock.now(), event),
@@ -383,11 +384,13 @@ impl Controller {
             Effect::Drained(slots) => {
                 self.drained = self.drained.or(slots);
                 let waiting = slots.and(self.queueing.unsettled(self.clock.now())).iter().count();
-                if waiting > 0 && self.shares.is_some() {
+                if waiting > 0 && self.membership.is_some() {
                     info!(slots = waiting, "waiting for requests of queues without a reply to expire");
                 }
             }
-            Effect::Listed(slots) => self.shares.iter_mut().for_each(|shares| shares.listed(slots)),
+            Effect::Listed(slots) => {
+                self.membership.iter_mut().for_each(|membership| membership.listed(slots))
+            }
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::client::REPLY_TIMEOUT;
 use crate::clock::Clock;
 use crate::compression::{Compressor, aside, open_aside, work_on};
 use crate::exchange::Exchange;
-use crate::grant::{self, Grant};
+use crate::fencing_token::{self, FencingToken};
 use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
 use crate::reply;
@@ -105,14 +105,14 @@ pub struct Fence {
     pub clock: Clock,
     /// The right, and what says whether it lasts; `None`: it never ends.
     pub right: Option<(Ownership, Right)>,
-    /// The grant under which the request creates an object; `None`: no map granted its slot.
-    pub grant: Option<Grant>,
+    /// That of a request which creates an object; `None`: no map granted its slot.
+    pub token: Option<FencingToken>,
 }
 
 impl Fence {
     /// No end.
     pub fn open() -> Self {
-        Fence { clock: Clock::system(), right: None, grant: None }
+        Fence { clock: Clock::system(), right: None, token: None }
     }
 
     fn is_closed(&self) -> bool {
@@ -135,7 +135,7 @@ pub async fn send<R: Exchange>(
         Ok(rendered) => rendered,
         Err(error) => return (reply::of_unrendered(&error), None),
     };
-    fence.grant.into_iter().for_each(|grant| grant.stamp(&mut call));
+    fence.token.into_iter().for_each(|token| token.stamp(&mut call));
     let bytes = call.body.len();
     let (verb, resource) = (call.verb, call.resource);
     if (verb, resource) == ("update", "frameworks/status") {
@@ -148,7 +148,7 @@ pub async fn send<R: Exchange>(
     }
     let begun = Instant::now();
     let ((mut reply, server), code) = exchange(&client, &request, call, fence).await;
-    if matches!(&reply, Reply::NotSent(why) if [grant::OVER, reply::FENCED].contains(&why.as_str())) {
+    if matches!(&reply, Reply::NotSent(why) if [fencing_token::OVER, reply::FENCED].contains(&why.as_str())) {
         metrics.request_fenced();
     }
     metrics.request_ended(verb, resource, code.map(|code| code.as_u16()), begun.elapsed());
@@ -276,7 +276,7 @@ mod tests {
         let (metrics, in_flight) = (Metrics::new(), InFlight::default());
         let clock = Clock::simulated(jiff::Timestamp::UNIX_EPOCH);
         let begin = || {
-            let fence = Fence { clock, right: Some(right(clock, 8)), grant: None };
+            let fence = Fence { clock, right: Some(right(clock, 8)), token: None };
             let (metrics, room) = (Arc::clone(&metrics), in_flight.clone());
             send(client.clone(), engine::Request::AskTime, metrics, Arc::default(), room, fence)
         };
@@ -323,7 +323,7 @@ mod tests {
                     ownership.disown(Slot(3))
                 }
             };
-            let fence = Fence { clock, right: Some((ownership.clone(), right)), grant: None };
+            let fence = Fence { clock, right: Some((ownership.clone(), right)), token: None };
             let request = framework_queueing::QueueRequest::RemoveFinalizer {
                 unit: Key::new("ns", "framework-job"),
                 uid: "u".into(),

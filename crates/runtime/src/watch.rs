@@ -171,18 +171,18 @@ async fn next<T: Kind>(
     source.next().await
 }
 
-/// Begins with the share that the selector names now, once there is one. Returns whether events are taken.
+/// Begins with the selection that is wanted now, once there is one. Returns whether events are taken.
 async fn begin<T: Kind>(source: &mut Source<T>, selector: &mut Selector, sink: &Sink) -> bool {
-    let mut share = selector.share();
-    while selector.is_empty(share) {
+    let mut selection = selector.selection();
+    while selector.is_empty(selection) {
         source.pause();
         tokio::select! {
             biased;
-            () = selector.changed() => share = selector.share(),
+            () = selector.changed() => selection = selector.selection(),
             () = sink.events.closed() => return false,
         }
     }
-    source.begin(selector, share);
+    source.begin(selector, selection);
     true
 }
 
@@ -197,7 +197,7 @@ async fn send(event: Option<Event>, sink: &Sink) -> bool {
 /// A LIST begins. Returns the event that says which slots it shows, if the kind is divided into slots.
 fn begins<T: Kind>(source: &Source<T>, sink: &Sink) -> Option<Event> {
     T::begins(source.kept(), &sink.mislabelled);
-    source.share().and_then(T::selected)
+    source.selection().and_then(T::selected)
 }
 
 /// Whether a watch failed because its resource is gone, or because the rights for it are.

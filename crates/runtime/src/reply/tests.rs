@@ -405,7 +405,7 @@ fn a_create_of_an_epoch_that_is_over_was_not_sent_and_no_pod_is_to_blame() {
         let body = body.to_string().into_bytes();
         of_response(&act(create_pod()), StatusCode::FORBIDDEN, &HeaderMap::new(), &body)
     };
-    assert!(matches!(read(message), Reply::NotSent(why) if why == grant::OVER));
+    assert!(matches!(read(message), Reply::NotSent(why) if why == fencing_token::OVER));
     assert!(matches!(read(&message.replace("-epoch'", "-reach'")), Reply::Refused(_)), "another policy");
 }
 

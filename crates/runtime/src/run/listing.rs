@@ -20,7 +20,7 @@ pub const KINDS: usize = PODS_IN_QUEUES + 1;
 /// A step of the LIST of the kind at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListStep {
-    /// It begins, and shows this share.
+    /// It begins, and shows this selection.
     Begins(usize, Selection),
     /// It is complete.
     Completes(usize),
@@ -29,9 +29,11 @@ pub enum ListStep {
 /// The step that an event is; `None`: it is none of these kinds.
 pub fn step(event: &Event) -> Option<ListStep> {
     Some(match event {
-        Event::Engine(engine::Event::Selected(kind, share)) => ListStep::Begins(place(*kind), *share),
-        Event::Queue(QueueEvent::AttemptsSelected(share)) => ListStep::Begins(ATTEMPTS_IN_QUEUES, *share),
-        Event::Queue(QueueEvent::PodsSelected(share)) => ListStep::Begins(PODS_IN_QUEUES, *share),
+        Event::Engine(engine::Event::Selected(kind, selection)) => ListStep::Begins(place(*kind), *selection),
+        Event::Queue(QueueEvent::AttemptsSelected(selection)) => {
+            ListStep::Begins(ATTEMPTS_IN_QUEUES, *selection)
+        }
+        Event::Queue(QueueEvent::PodsSelected(selection)) => ListStep::Begins(PODS_IN_QUEUES, *selection),
         Event::Engine(engine::Event::Framework(Change::Synced)) => {
             ListStep::Completes(place(Kind::Frameworks))
         }

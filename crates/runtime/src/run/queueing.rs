@@ -137,7 +137,7 @@ impl Queueing {
     }
 
     /// Takes in an event about the replica's slots.
-    pub fn shared(&mut self, now: Now, event: &engine::Event) {
+    pub fn slots_change(&mut self, now: Now, event: &engine::Event) {
         match *event {
             engine::Event::Begin(slots) | engine::Event::Resume(slots) => self.lifetimes.begin(now, slots),
             engine::Event::Drain(slots) => self.lifetimes.drain(slots),

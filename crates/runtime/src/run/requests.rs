@@ -11,7 +11,7 @@ use framework_message::{Ownership, Reply, Right, Ticket};
 use crate::clock::Clock;
 use crate::compression::Compressor;
 use crate::exchange::Exchange;
-use crate::grant::Grant;
+use crate::fencing_token::FencingToken;
 use crate::in_flight::InFlight;
 use crate::journal::{Full, Receipt};
 use crate::metrics::Metrics;
@@ -85,9 +85,9 @@ impl Requests {
     ) -> impl Future<Output = Answer<R::Object>> + Send + use<R> {
         let (metrics, compressor) = (Arc::clone(&self.metrics), Arc::clone(&self.compressor));
         // Read now, and not when it leaves: it was decided under this grant.
-        let grant = request.creates_for().and_then(|slot| Grant::of(&self.ownership, slot));
+        let token = request.creates_for().and_then(|slot| FencingToken::of(&self.ownership, slot));
         let right = right.map(|right| (self.ownership.clone(), right));
-        let fence = Fence { clock: self.clock, right, grant };
+        let fence = Fence { clock: self.clock, right, token };
         send(self.client.clone(), request, metrics, compressor, self.in_flight.clone(), fence)
     }
 

@@ -14,8 +14,8 @@ use framework_engine::object::{ConfigMapObject, PodObject};
 use framework_message::Selection;
 use framework_queueing::{ClassObject, JobKind, PodUse, QueueEvent, QueueObject, QuotaObject, UnitObject};
 
+use super::membership::Selected;
 use super::parts::Parts;
-use super::shares::Selected;
 use crate::client::REPLY_TIMEOUT;
 use crate::event::Event;
 use crate::watch::{Kind, Selector, Sink, Turn, watch, watch_while_served};
@@ -33,10 +33,10 @@ pub fn start(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &Sink, 
     let [frameworks, config_maps, pods, queueing @ ..] = Turn::chain::<11>();
     let queueing = if is_member { of_member() } else { queueing };
     let of = "the watch of Frameworks";
-    start_share::<FrameworkText>(tasks, parts, sink, frameworks, of, frameworks_within);
+    start_selected::<FrameworkText>(tasks, parts, sink, frameworks, of, frameworks_within);
     let of = "the watch of ConfigMaps";
-    start_share::<ConfigMapObject>(tasks, parts, sink, config_maps, of, config_maps_within);
-    start_share::<PodObject>(tasks, parts, sink, pods, "the watch of Pods", pods_within);
+    start_selected::<ConfigMapObject>(tasks, parts, sink, config_maps, of, config_maps_within);
+    start_selected::<PodObject>(tasks, parts, sink, pods, "the watch of Pods", pods_within);
     let mut turns = BTreeMap::new();
     if parts.policy.queueing {
         parts.health.await_queueing();
@@ -61,20 +61,20 @@ fn start_watch<T: Kind>(
     turn: Turn,
     name: &'static str,
 ) {
-    start_share::<T>(tasks, parts, sink, turn, name, None);
+    start_selected::<T>(tasks, parts, sink, turn, name, None);
 }
 
-fn start_share<T: Kind>(
+fn start_selected<T: Kind>(
     tasks: &mut JoinSet<&'static str>,
     parts: &mut Parts,
     sink: &Sink,
     turn: Turn,
     name: &'static str,
-    share: Option<Receiver<Selection>>,
+    selection: Option<Receiver<Selection>>,
 ) {
     let selector = Selector::of::<T>();
-    let selector = match share {
-        Some(share) => selector.within(share),
+    let selector = match selection {
+        Some(selection) => selector.within(selection),
         None => selector,
     };
     let watching = watch::<T>(parts.client.clone(), selector, sink.clone(), turn, parts.seeds.generator());
@@ -95,9 +95,9 @@ fn start_queueing(
 ) -> BTreeMap<&'static str, Turn> {
     let [attempts, jobs, sets, used, units, queues, quotas, classes] = turns;
     let of = "the watch of ConfigMaps in queues";
-    start_share::<AttemptObject>(tasks, parts, sink, attempts, of, attempts_within);
-    start_share::<PodUse>(tasks, parts, sink, used, "the watch of Pods in queues", used_within);
-    start_share::<UnitObject>(tasks, parts, sink, units, "the watch of QueueUnits", units_within);
+    start_selected::<AttemptObject>(tasks, parts, sink, attempts, of, attempts_within);
+    start_selected::<PodUse>(tasks, parts, sink, used, "the watch of Pods in queues", used_within);
+    start_selected::<UnitObject>(tasks, parts, sink, units, "the watch of QueueUnits", units_within);
     start_watch::<QueueObject>(tasks, parts, sink, queues, "the watch of Queues");
     start_watch::<QuotaObject>(tasks, parts, sink, quotas, "the watch of ResourceQuotas");
     start_watch::<ClassObject>(tasks, parts, sink, classes, "the watch of PriorityClasses");

@@ -17,7 +17,7 @@ use crate::wire::{AttemptObject, DeclaredText, FrameworkText, Wire, brief};
 
 /// A kind that is watched.
 pub trait Kind: Wire {
-    /// The event that a LIST of a share begins; `None`: the kind is not divided into slots.
+    /// The event that a LIST of a selection begins; `None`: the kind is not divided into slots.
     fn selected(_: Selection) -> Option<Event> {
         None
     }
@@ -38,8 +38,8 @@ pub trait Kind: Wire {
 }
 
 impl Kind for FrameworkText {
-    fn selected(share: Selection) -> Option<Event> {
-        Some(Event::Engine(engine::Event::Selected(engine::Kind::Frameworks, share)))
+    fn selected(selection: Selection) -> Option<Event> {
+        Some(Event::Engine(engine::Event::Selected(engine::Kind::Frameworks, selection)))
     }
 
     fn note(change: &Change<Self>, mislabelled: &Mislabelled) {
@@ -56,8 +56,8 @@ impl Kind for FrameworkText {
 }
 
 impl Kind for ConfigMapObject {
-    fn selected(share: Selection) -> Option<Event> {
-        Some(Event::Engine(engine::Event::Selected(engine::Kind::ConfigMaps, share)))
+    fn selected(selection: Selection) -> Option<Event> {
+        Some(Event::Engine(engine::Event::Selected(engine::Kind::ConfigMaps, selection)))
     }
 
     fn event(change: Change<Self>, _: &Sink) -> Option<Event> {
@@ -66,8 +66,8 @@ impl Kind for ConfigMapObject {
 }
 
 impl Kind for PodObject {
-    fn selected(share: Selection) -> Option<Event> {
-        Some(Event::Engine(engine::Event::Selected(engine::Kind::Pods, share)))
+    fn selected(selection: Selection) -> Option<Event> {
+        Some(Event::Engine(engine::Event::Selected(engine::Kind::Pods, selection)))
     }
 
     fn event(change: Change<Self>, _: &Sink) -> Option<Event> {
@@ -76,8 +76,8 @@ impl Kind for PodObject {
 }
 
 impl Kind for AttemptObject {
-    fn selected(share: Selection) -> Option<Event> {
-        Some(Event::Queue(QueueEvent::AttemptsSelected(share)))
+    fn selected(selection: Selection) -> Option<Event> {
+        Some(Event::Queue(QueueEvent::AttemptsSelected(selection)))
     }
 
     fn event(change: Change<Self>, _: &Sink) -> Option<Event> {
@@ -86,8 +86,8 @@ impl Kind for AttemptObject {
 }
 
 impl Kind for PodUse {
-    fn selected(share: Selection) -> Option<Event> {
-        Some(Event::Queue(QueueEvent::PodsSelected(share)))
+    fn selected(selection: Selection) -> Option<Event> {
+        Some(Event::Queue(QueueEvent::PodsSelected(selection)))
     }
 
     fn watched(is_open: bool) -> Option<Event> {
@@ -100,8 +100,8 @@ impl Kind for PodUse {
 }
 
 impl Kind for UnitObject {
-    fn selected(share: Selection) -> Option<Event> {
-        Some(Event::ListsUnits(share))
+    fn selected(selection: Selection) -> Option<Event> {
+        Some(Event::ListsUnits(selection))
     }
 
     fn event(change: Change<Self>, _: &Sink) -> Option<Event> {

@@ -18,31 +18,31 @@ pub struct Selector {
     /// The selector of the kind; `None`: all objects are watched.
     kind: Option<&'static str>,
     division: Division,
-    /// The share that is watched; `None`: all of it, for ever.
-    share: Option<watch::Receiver<Selection>>,
+    /// The selection that is watched; `None`: all of it, for ever.
+    selection: Option<watch::Receiver<Selection>>,
 }
 
 impl Selector {
     /// The selector of a kind, which never changes.
     pub fn of<T: Wire>() -> Self {
-        Selector { kind: T::RESOURCE.selector, division: T::RESOURCE.division, share: None }
+        Selector { kind: T::RESOURCE.selector, division: T::RESOURCE.division, selection: None }
     }
 
-    /// The same, for the share of all objects that the receiver shows. After a change, slots that were added
+    /// The same, for the part of all objects that the receiver shows. After a change, slots that were added
     /// are listed.
     #[must_use]
-    pub fn within(self, share: watch::Receiver<Selection>) -> Self {
-        Selector { share: Some(share), ..self }
+    pub fn within(self, selection: watch::Receiver<Selection>) -> Self {
+        Selector { selection: Some(selection), ..self }
     }
 
-    /// The share as it is now, if it can change.
-    pub(super) fn share(&mut self) -> Option<Selection> {
-        self.share.as_mut().map(|share| *share.borrow_and_update())
+    /// The selection as it is now, if it can change.
+    pub(super) fn selection(&mut self) -> Option<Selection> {
+        self.selection.as_mut().map(|selection| *selection.borrow_and_update())
     }
 
-    /// The labels of a share.
-    pub(super) fn labels(&self, share: Option<Selection>) -> Option<String> {
-        match share {
+    /// The labels of a selection.
+    pub(super) fn labels(&self, selection: Option<Selection>) -> Option<String> {
+        match selection {
             Some(Selection { slots, .. }) if slots != Slots::ALL => Some(match self.division {
                 Division::ByFramework => within(self.division, slots),
                 Division::ByNamespace => {
@@ -54,15 +54,16 @@ impl Selector {
         }
     }
 
-    /// Whether a share has no objects.
-    pub(super) fn is_empty(&self, share: Option<Selection>) -> bool {
-        self.division == Division::ByFramework && share.is_some_and(|share| share.slots.is_empty())
+    /// Whether a selection has no objects.
+    pub(super) fn is_empty(&self, selection: Option<Selection>) -> bool {
+        self.division == Division::ByFramework
+            && selection.is_some_and(|selection| selection.slots.is_empty())
     }
 
-    /// Waits until the share is another one than [`Selector::share`] gave last.
+    /// Waits until the selection is another one than [`Selector::selection`] gave last.
     pub(super) async fn changed(&mut self) {
-        let is_changed = match &mut self.share {
-            Some(share) => share.changed().await.is_ok(),
+        let is_changed = match &mut self.selection {
+            Some(selection) => selection.changed().await.is_ok(),
             None => false,
         };
         if !is_changed {
@@ -109,10 +110,10 @@ mod tests {
     fn a_share_of_the_objects_in_queues_has_those_that_name_no_slot_of_others() {
         let [pods, maps] = [Selector::of::<PodUse>(), Selector::of::<AttemptObject>()];
         let labels = |slots| {
-            let share = Some(Selection::whole(1, slots));
-            assert_eq!(pods.labels(share), maps.labels(share));
-            assert!(!pods.is_empty(share), "of objects without the label each replica has all");
-            pods.labels(share).unwrap()
+            let selection = Some(Selection::whole(1, slots));
+            assert_eq!(pods.labels(selection), maps.labels(selection));
+            assert!(!pods.is_empty(selection), "of objects without the label each replica has all");
+            pods.labels(selection).unwrap()
         };
         assert_eq!(labels(Slots::ALL), QUEUE_NAME_LABEL, "also of objects that an earlier build made");
         let others: Slots = [Slot(3), Slot(12)].into_iter().collect();

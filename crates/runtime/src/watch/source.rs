@@ -42,8 +42,8 @@ pub struct Source<T> {
     labels: Option<String>,
     /// The slots that are listed while the others stay as they are; `None`: everything is listed.
     part: Option<Slots>,
-    /// The share, if the kind is divided into slots.
-    share: Option<Selection>,
+    /// The selection, if the kind is divided into slots.
+    selection: Option<Selection>,
     /// The version up to which the events have shown everything; `None`: nothing was listed.
     version: Option<String>,
     /// The highest version that was shown.
@@ -79,7 +79,7 @@ impl<T: Kind> Source<T> {
             division: resource.division,
             labels: None,
             part: None,
-            share: None,
+            selection: None,
             version: None,
             highest: 0,
             went_back: None,
@@ -88,23 +88,23 @@ impl<T: Kind> Source<T> {
         }
     }
 
-    /// Begins a LIST of the share, or of those slots of it that are not known.
-    pub fn begin(&mut self, selector: &Selector, share: Option<Selection>) {
-        self.labels = selector.labels(share);
-        self.part = self.part_of(share);
-        self.share = share;
+    /// Begins a LIST of the selection, or of those slots of it that are not known.
+    pub fn begin(&mut self, selector: &Selector, selection: Option<Selection>) {
+        self.labels = selector.labels(selection);
+        self.part = self.part_of(selection);
+        self.selection = selection;
         self.begin_again();
     }
 
-    /// The share is empty: nothing is watched, and nothing is known any more.
+    /// The selection is empty: nothing is watched, and nothing is known any more.
     pub fn pause(&mut self) {
         self.version = None;
         self.step = Step::Begin;
     }
 
     /// The slots to list, if the other ones can stay as they are.
-    fn part_of(&self, share: Option<Selection>) -> Option<Slots> {
-        let (before, now) = (self.share?.slots, share?);
+    fn part_of(&self, selection: Option<Selection>) -> Option<Slots> {
+        let (before, now) = (self.selection?.slots, selection?);
         let shows_alike = match self.division {
             // The selector of all slots shows objects without a label too.
             Division::ByFramework => [before, now.slots].iter().all(|slots| *slots != Slots::ALL),
@@ -117,19 +117,20 @@ impl<T: Kind> Source<T> {
         is_known.then_some(part)
     }
 
-    /// The share whose LIST has begun. One that also shows objects which name no slot lists every slot.
-    pub fn share(&self) -> Option<Selection> {
-        let whole = |share: Selection| match self.division {
-            Division::ByFramework => share.slots,
+    /// The selection whose LIST has begun. One that also shows objects which name no slot lists every slot.
+    pub fn selection(&self) -> Option<Selection> {
+        let whole = |selection: Selection| match self.division {
+            Division::ByFramework => selection.slots,
             Division::ByNamespace => Slots::ALL,
         };
-        self.share.map(|share| Selection { list: self.part.unwrap_or_else(|| whole(share)), ..share })
+        self.selection
+            .map(|selection| Selection { list: self.part.unwrap_or_else(|| whole(selection)), ..selection })
     }
 
     /// The slots that are not listed because they were shown before.
     pub fn kept(&self) -> Slots {
-        match (self.share, self.part) {
-            (Some(share), Some(part)) => share.slots.without(part),
+        match (self.selection, self.part) {
+            (Some(selection), Some(part)) => selection.slots.without(part),
             _ => Slots::NONE,
         }
     }

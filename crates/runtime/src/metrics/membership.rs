@@ -1,4 +1,4 @@
-//! Metrics of the share of a replica.
+//! Metrics of the membership of a replica.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use prometheus::{Gauge, Histogram, IntCounter, IntCounterVec, IntGauge, IntGauge
 use super::maker::Maker;
 
 #[derive(Debug)]
-pub struct Shares {
+pub struct Membership {
     pub slots: IntGauge,
     pub changes: IntCounter,
     pub fenced: IntCounter,
@@ -28,9 +28,9 @@ pub struct Shares {
 /// From a hand-over without a request on its way to one that waits for the life of a request.
 const HANDOVER_BUCKETS: [f64; 10] = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 20.0, 30.0, 60.0];
 
-impl Shares {
+impl Membership {
     pub fn new(maker: &Maker) -> Self {
-        Shares {
+        Membership {
             slots: maker.whole_gauge("slots", "Slots that this replica acts for; 256 in all."),
             changes: maker.counter("slot_changes_total", "Slots that this replica gained or lost."),
             fenced: maker.counter(

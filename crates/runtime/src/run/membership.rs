@@ -1,4 +1,4 @@
-//! The share of a replica: it joins the member and the engine, and narrows and widens the watches.
+//! The membership of this replica: it joins the member and the engine, and narrows and widens the watches.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -35,8 +35,8 @@ const LABELS: f64 = 0.25;
 /// Notices or commands that may wait: far more than there are between two turns of either side.
 const MESSAGES: usize = 4096;
 
-/// The share of this replica.
-pub struct ReplicaShare {
+/// The membership of this replica, as the loop sees it.
+pub struct Membership {
     notices: Receiver<Notice>,
     commands: Sender<Command>,
     selections: [watch::Sender<Selection>; KINDS],
@@ -95,13 +95,13 @@ pub fn start(
     parts: &mut Parts,
     recorder: &Recorder,
     mislabelled: &Arc<Mislabelled>,
-) -> (Option<ReplicaShare>, Ownership, Option<Selected>) {
+) -> (Option<Membership>, Ownership, Option<Selected>) {
     let Some(member) = parts.member.take() else { return (None, Ownership::default(), None) };
     let ownership = Ownership::none();
     let (notices, notified) = channel(MESSAGES);
     let (commanding, commands) = channel(MESSAGES);
     let clock = parts.clock;
-    let membership = framework_membership::run::run(framework_membership::Parts {
+    let member_runs = framework_membership::run::run(framework_membership::Parts {
         client: member.client,
         policy: member.policy,
         host: member.host,
@@ -114,7 +114,7 @@ pub fn start(
         queries: std::mem::replace(&mut parts.queries.shards, channel(1).1),
     });
     tasks.spawn(async move {
-        if membership.await {
+        if member_runs.await {
             // After its end, which follows a stop, the controller ends by itself.
             std::future::pending::<()>().await;
         }
@@ -147,7 +147,7 @@ pub fn start(
     let relist = !parts.policy.defects.has(Defect::ReleaseUnlisted);
     let units = UnitListing { selection: watch::channel(wanted).0, listing: 0, listed: 0, relist };
     let selected = subscribe(&selections, &units);
-    let shares = ReplicaShare {
+    let membership = Membership {
         notices: notified,
         commands: commanding,
         selections,
@@ -164,11 +164,11 @@ pub fn start(
         recorder: recorder.clone(),
         end: None,
     };
-    shares.health.await_share();
-    (Some(shares), ownership, Some(selected))
+    membership.health.await_slots();
+    (Some(membership), ownership, Some(selected))
 }
 
-impl ReplicaShare {
+impl Membership {
     /// Waits for a notice; it stays to be taken.
     pub fn notified(&mut self) -> impl Future<Output = Option<Notice>> {
         self.notices.recv()
@@ -242,7 +242,7 @@ impl ReplicaShare {
                 return None;
             }
             Notice::ShareTaken { has_slots } => {
-                self.health.set_share_taken(has_slots);
+                self.health.set_slots_taken(has_slots);
                 return None;
             }
             Notice::Figures(figures) => {
@@ -313,7 +313,7 @@ impl ReplicaShare {
                 self.report_listed();
             }
             event => match listing::step(event) {
-                Some(ListStep::Begins(place, share)) => self.listing[place] = share,
+                Some(ListStep::Begins(place, selection)) => self.listing[place] = selection,
                 Some(ListStep::Completes(place)) => self.complete(place),
                 None => {}
             },
@@ -408,8 +408,8 @@ mod tests {
     use crate::clock::Clock;
     use crate::health::Synced;
 
-    /// A share without units, and the receiver of their commands.
-    fn shares() -> (ReplicaShare, Receiver<Command>) {
+    /// A membership without units, and the receiver of their commands.
+    fn membership() -> (Membership, Receiver<Command>) {
         let (metrics, clock) = (Metrics::new(), Clock::system());
         let service = tower::service_fn(|_: Request<Body>| async {
             Err::<Response<Body>, BoxError>("there is no API server".into())
@@ -417,7 +417,7 @@ mod tests {
         let client = kube::Client::new(service, "default");
         let wanted = Selection::whole(0, Slots::NONE);
         let (commands, commanded) = channel(1);
-        let shares = ReplicaShare {
+        let membership = Membership {
             notices: channel(1).1,
             commands,
             selections: [wanted; KINDS].map(|wanted| watch::channel(wanted).0),
@@ -434,121 +434,122 @@ mod tests {
             health: Arc::new(Health::new(clock)),
             end: None,
         };
-        (shares, commanded)
+        (membership, commanded)
     }
 
     /// Lists the ConfigMaps and then the Pods in queues, as they are selected.
-    fn list_in_queues(shares: &mut ReplicaShare) {
+    fn list_in_queues(membership: &mut Membership) {
         let [attempts, pods] = [ATTEMPTS_IN_QUEUES, ATTEMPTS_IN_QUEUES + 1];
-        let share = *shares.selections[attempts].borrow();
-        shares.follow(&Event::Queue(QueueEvent::AttemptsSelected(share)));
-        shares.follow(&Event::Queue(QueueEvent::Attempt(Change::Synced)));
-        let share = *shares.selections[pods].borrow();
-        shares.follow(&Event::Queue(QueueEvent::PodsSelected(share)));
-        shares.follow(&Event::Queue(QueueEvent::Pod(Change::Synced)));
+        let selection = *membership.selections[attempts].borrow();
+        membership.follow(&Event::Queue(QueueEvent::AttemptsSelected(selection)));
+        membership.follow(&Event::Queue(QueueEvent::Attempt(Change::Synced)));
+        let selection = *membership.selections[pods].borrow();
+        membership.follow(&Event::Queue(QueueEvent::PodsSelected(selection)));
+        membership.follow(&Event::Queue(QueueEvent::Pod(Change::Synced)));
     }
 
     #[tokio::test]
     async fn the_end_of_a_drain_names_the_drain_that_began_last() {
-        let (mut shares, mut commanded) = shares();
+        let (mut membership, mut commanded) = membership();
         let clock = Clock::system();
         for since in [1, 2].map(Duration::from_secs) {
-            let events = shares.take_in(clock.now(), Notice::Drain { slots: Slots::ALL, since });
+            let events = membership.take_in(clock.now(), Notice::Drain { slots: Slots::ALL, since });
             assert!(matches!(events[..], [engine::Event::Drain(Slots::ALL)]));
-            shares.drained(Slots::ALL);
+            membership.drained(Slots::ALL);
             assert_eq!(commanded.try_recv(), Ok(Command::Drained { slots: Slots::ALL, since }));
         }
     }
 
     #[tokio::test]
     async fn the_end_of_the_wait_for_the_share_reaches_the_probes() {
-        let (mut shares, _commanded) = shares();
-        shares.health.await_share();
+        let (mut membership, _commanded) = membership();
+        membership.health.await_slots();
         for kind in [Synced::Frameworks, Synced::ConfigMaps, Synced::Pods] {
-            shares.health.set_synced(kind);
+            membership.health.set_synced(kind);
         }
-        assert_eq!(shares.health.not_ready().unwrap(), "waiting for its slots");
-        let events = shares.take_in(Clock::system().now(), Notice::ShareTaken { has_slots: true });
+        assert_eq!(membership.health.not_ready().unwrap(), "waiting for its slots");
+        let events = membership.take_in(Clock::system().now(), Notice::ShareTaken { has_slots: true });
         assert!(events.is_empty());
-        assert_eq!(shares.health.not_ready(), None);
+        assert_eq!(membership.health.not_ready(), None);
     }
 
     #[tokio::test]
     async fn a_replica_without_slots_watches_no_frameworks_and_nothing_of_them() {
-        let (mut shares, _commanded) = shares();
+        let (mut membership, _commanded) = membership();
         let (now, slots): (_, Slots) = (Clock::system().now(), [Slot(1)].into_iter().collect());
-        shares.take_in(now, Notice::Granted { slots, grant: 1 });
-        let share = *shares.selections[0].borrow();
-        shares.follow(&Event::Engine(engine::Event::Selected(Kind::Frameworks, share)));
-        shares.follow(&Event::Engine(engine::Event::Framework(Change::Synced)));
-        shares.follow(&Event::Engine(engine::Event::Selected(Kind::ConfigMaps, share)));
-        shares.follow(&Event::Engine(engine::Event::ConfigMap(Change::Synced)));
-        let watched = |shares: &ReplicaShare| [0, 1, 2].map(|kind| shares.selections[kind].borrow().slots);
-        assert_eq!(watched(&shares), [slots; 3]);
-        shares.take_in(now, Notice::Lost(slots));
-        assert_eq!(watched(&shares), [Slots::NONE; 3]);
+        membership.take_in(now, Notice::Granted { slots, grant: 1 });
+        let selection = *membership.selections[0].borrow();
+        membership.follow(&Event::Engine(engine::Event::Selected(Kind::Frameworks, selection)));
+        membership.follow(&Event::Engine(engine::Event::Framework(Change::Synced)));
+        membership.follow(&Event::Engine(engine::Event::Selected(Kind::ConfigMaps, selection)));
+        membership.follow(&Event::Engine(engine::Event::ConfigMap(Change::Synced)));
+        let watched =
+            |membership: &Membership| [0, 1, 2].map(|kind| membership.selections[kind].borrow().slots);
+        assert_eq!(watched(&membership), [slots; 3]);
+        membership.take_in(now, Notice::Lost(slots));
+        assert_eq!(watched(&membership), [Slots::NONE; 3]);
         // A LIST that was complete just before.
-        shares.follow(&Event::Engine(engine::Event::Framework(Change::Synced)));
-        assert_eq!(watched(&shares), [Slots::NONE; 3]);
-        shares.take_in(now, Notice::Granted { slots, grant: 2 });
-        assert_eq!(watched(&shares), [slots, Slots::NONE, Slots::NONE]);
+        membership.follow(&Event::Engine(engine::Event::Framework(Change::Synced)));
+        assert_eq!(watched(&membership), [Slots::NONE; 3]);
+        membership.take_in(now, Notice::Granted { slots, grant: 2 });
+        assert_eq!(watched(&membership), [slots, Slots::NONE, Slots::NONE]);
     }
 
     #[tokio::test]
     async fn the_request_budget_goes_with_the_slots_unless_it_is_per_replica() {
-        let (mut shares, _commanded) = shares();
+        let (mut membership, _commanded) = membership();
         let quarter: Slots = Slot::all().take(Slot::COUNT / 4).collect();
-        shares.take_in(Clock::system().now(), Notice::Granted { slots: quarter, grant: 1 });
+        membership.take_in(Clock::system().now(), Notice::Granted { slots: quarter, grant: 1 });
         let budgets = [false, true].map(|is_whole| {
-            shares.has_whole_budget = is_whole;
-            shares.of_budget()
+            membership.has_whole_budget = is_whole;
+            membership.of_budget()
         });
         assert_eq!(budgets, [0.25, 1.0]);
     }
 
     #[tokio::test]
     async fn a_slot_is_listed_once_the_pods_in_queues_of_its_namespaces_are() {
-        let (mut shares, mut commanded) = shares();
+        let (mut membership, mut commanded) = membership();
         let (selection, asked) = watch::channel(Selection::whole(0, Slots::NONE));
-        shares.units = Some(UnitListing { selection, listing: 0, listed: 0, relist: true });
+        membership.units = Some(UnitListing { selection, listing: 0, listed: 0, relist: true });
         let slots: Slots = [Slot(1)].into_iter().collect();
         // Those that name no slot are listed before the first grant.
-        list_in_queues(&mut shares);
-        shares.take_in(Clock::system().now(), Notice::Granted { slots, grant: 1 });
+        list_in_queues(&mut membership);
+        membership.take_in(Clock::system().now(), Notice::Granted { slots, grant: 1 });
         let units = *asked.borrow();
-        shares.follow(&Event::ListsUnits(units));
-        shares.follow(&Event::Queue(QueueEvent::Unit(Change::Synced)));
-        shares.listed(slots);
+        membership.follow(&Event::ListsUnits(units));
+        membership.follow(&Event::Queue(QueueEvent::Unit(Change::Synced)));
+        membership.listed(slots);
         commanded.try_recv().expect_err("the Pods are older than the grant");
-        list_in_queues(&mut shares);
+        list_in_queues(&mut membership);
         assert_eq!(commanded.try_recv(), Ok(Command::Listed { slots, grant: 1 }));
     }
 
     #[tokio::test]
     async fn a_list_of_units_is_completed_though_other_slots_are_granted() {
-        let (mut shares, mut commanded) = shares();
+        let (mut membership, mut commanded) = membership();
         let (selection, asked) = watch::channel(Selection::whole(0, Slots::NONE));
-        shares.units = Some(UnitListing { selection, listing: 0, listed: 0, relist: true });
+        membership.units = Some(UnitListing { selection, listing: 0, listed: 0, relist: true });
         let now = Clock::system().now();
         let synced = Event::Queue(QueueEvent::Unit(Change::Synced));
         let [one, two] = [Slot(1), Slot(2)].map(|slot| [slot].into_iter().collect::<Slots>());
         let granted = |slots, grant| Notice::Granted { slots, grant };
-        shares.take_in(now, granted([Slot(0)].into_iter().collect(), 1));
-        shares.take_in(now, granted(one, 2));
+        membership.take_in(now, granted([Slot(0)].into_iter().collect(), 1));
+        membership.take_in(now, granted(one, 2));
         let first = *asked.borrow();
         assert_eq!(first.grant, 2, "the first LIST has not begun");
-        shares.follow(&Event::ListsUnits(first));
-        shares.take_in(now, granted(two, 3));
-        list_in_queues(&mut shares);
-        shares.listed(one.or(two));
+        membership.follow(&Event::ListsUnits(first));
+        membership.take_in(now, granted(two, 3));
+        list_in_queues(&mut membership);
+        membership.listed(one.or(two));
         assert_eq!(asked.borrow().grant, 2);
         commanded.try_recv().expect_err("units are not listed yet");
-        shares.follow(&synced);
+        membership.follow(&synced);
         let listed = |slots| Ok(Command::Listed { slots, grant: 3 });
         assert_eq!((commanded.try_recv(), asked.borrow().grant), (listed(one), 3));
         let second = *asked.borrow();
-        shares.follow(&Event::ListsUnits(second));
-        shares.follow(&synced);
+        membership.follow(&Event::ListsUnits(second));
+        membership.follow(&synced);
         assert_eq!(commanded.try_recv(), listed(two));
     }
 }

@@ -12,7 +12,6 @@ use framework_access::proxy::Variables;
 use framework_api::config::{self, Config};
 use framework_core::Policy;
 use framework_core::classify::{self, Classifier};
-use framework_core::retry::Backoff;
 use framework_engine::compression::Compression;
 use framework_engine::engine::EngineSettings;
 use framework_engine::traces::Sampling;
@@ -23,8 +22,6 @@ use crate::args::Args;
 
 /// The config file that is read if none is named.
 pub const FILE: &str = "frameworkcontroller.yaml";
-/// The smallest limit of unrecorded creates of a Framework: a crash may lose this many Pods.
-const LEAST_UNRECORDED: usize = 64;
 
 /// The environment variables of the program.
 #[derive(Clone, Debug, Default)]
@@ -145,7 +142,7 @@ impl Settings {
         Ok(Settings {
             metrics_address,
             probe_address: config.probe_address.unwrap_or_else(|| beside(metrics_address)),
-            policy: policy(&config, classifier),
+            policy: Policy::of(&config, classifier),
             engine: engine(&config),
             member: member(&config)?,
             config,
@@ -167,25 +164,6 @@ fn beside(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip(), port)
 }
 
-fn policy(config: &Config, classifier: Classifier) -> Policy {
-    let mut policy = Policy::new(classifier);
-    policy.object_local_cache_creation_timeout_sec = signed(config.object_local_cache_creation_timeout_sec);
-    policy.min_conflict_retry_delay_sec =
-        signed(config.framework_min_retry_delay_sec_for_transient_conflict_failed);
-    policy.max_conflict_retry_delay_sec =
-        signed(config.framework_max_retry_delay_sec_for_transient_conflict_failed);
-    policy.retry_backoff = Backoff {
-        short_run_sec: signed(config.retry_backoff_short_run_sec),
-        max_delay_sec: signed(config.retry_backoff_max_delay_sec),
-    };
-    policy.framework_completed_retain_sec = signed(config.framework_completed_retain_sec);
-    policy.log_object_snapshot = config.log_object_snapshot;
-    policy.queueing = config.queueing;
-    // The creates of two seconds.
-    policy.expectations_limit = LEAST_UNRECORDED.max((2.0 * config.kube_client_qps) as usize);
-    policy
-}
-
 /// The longest wait for the reply to a renewal.
 pub const RENEWAL_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -197,10 +175,6 @@ fn member(config: &Config) -> Result<Option<framework_shard::Policy>, PolicyErro
     let policy =
         framework_shard::Policy::new(duration, interval, timeout.min(RENEWAL_TIMEOUT), REQUEST_LIFETIME);
     config.sharding.then_some(policy).transpose()
-}
-
-fn signed(seconds: u64) -> i64 {
-    i64::try_from(seconds).unwrap_or(i64::MAX)
 }
 
 fn engine(config: &Config) -> EngineSettings {
@@ -266,7 +240,8 @@ mod tests {
         assert_eq!(policy.object_local_cache_creation_timeout_sec, 61);
         assert_eq!(policy.framework_completed_retain_sec, 62);
         assert_eq!((policy.min_conflict_retry_delay_sec, policy.max_conflict_retry_delay_sec), (1, 2));
-        assert_eq!(policy.retry_backoff, Backoff { short_run_sec: 5, max_delay_sec: 6 });
+        let backoff = policy.retry_backoff;
+        assert_eq!((backoff.short_run_sec, backoff.max_delay_sec), (5, 6));
         assert_eq!(policy.expectations_limit, 200);
         assert!(policy.queueing);
         assert_eq!(settings.metrics_address.to_string(), "127.0.0.1:99");

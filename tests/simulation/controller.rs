@@ -69,6 +69,8 @@ impl Default for Setup {
         let classifier = CLASSIFIER.get_or_init(|| Classifier::new(&default_rules()).expect("valid rules"));
         let mut policy = Policy::new(classifier.clone());
         policy.object_local_cache_creation_timeout_sec = 60;
+        // Few, so that walks come to the limit.
+        policy.expectations_limit = 64;
         policy.min_conflict_retry_delay_sec = 1;
         policy.max_conflict_retry_delay_sec = 5;
         policy.retry_backoff.max_delay_sec = 5;

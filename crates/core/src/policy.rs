@@ -1,6 +1,6 @@
 //! The settings that decisions depend on.
 
-use framework_api::config::LogObjectSnapshot;
+use framework_api::config::{Config, LogObjectSnapshot};
 
 use crate::classify::Classifier;
 use crate::defect::Defects;
@@ -34,21 +34,41 @@ pub struct Policy {
     pub defects: Defects,
 }
 
+/// The smallest limit of unrecorded creates of a Framework: a crash may lose this many Pods.
+const LEAST_UNRECORDED: usize = 64;
+
 impl Policy {
-    /// The contract's defaults, with this classifier.
+    /// The settings without a config file, with this classifier.
     pub fn new(classifier: Classifier) -> Self {
+        Policy::of(&Config::default(), classifier)
+    }
+
+    /// The settings of a config file, with the classifier of its rules.
+    pub fn of(config: &Config, classifier: Classifier) -> Self {
+        let [min_delay, max_delay] = [
+            config.framework_min_retry_delay_sec_for_transient_conflict_failed,
+            config.framework_max_retry_delay_sec_for_transient_conflict_failed,
+        ];
         Policy {
             classifier,
-            object_local_cache_creation_timeout_sec: 300,
-            min_conflict_retry_delay_sec: 60,
-            max_conflict_retry_delay_sec: 900,
-            retry_backoff: Backoff::default(),
-            framework_completed_retain_sec: 30 * 24 * 3600,
-            expectations_limit: 64,
+            object_local_cache_creation_timeout_sec: signed(config.object_local_cache_creation_timeout_sec),
+            min_conflict_retry_delay_sec: signed(min_delay),
+            max_conflict_retry_delay_sec: signed(max_delay),
+            retry_backoff: Backoff {
+                short_run_sec: signed(config.retry_backoff_short_run_sec),
+                max_delay_sec: signed(config.retry_backoff_max_delay_sec),
+            },
+            framework_completed_retain_sec: signed(config.framework_completed_retain_sec),
+            // The creates of two seconds. Casts saturate.
+            expectations_limit: LEAST_UNRECORDED.max((2.0 * config.kube_client_qps) as usize),
             size: SizeLimits::default(),
-            log_object_snapshot: LogObjectSnapshot::default(),
-            queueing: false,
+            log_object_snapshot: config.log_object_snapshot,
+            queueing: config.queueing,
             defects: Defects::NONE,
         }
     }
+}
+
+fn signed(seconds: u64) -> i64 {
+    i64::try_from(seconds).unwrap_or(i64::MAX)
 }

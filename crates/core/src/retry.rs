@@ -92,12 +92,6 @@ pub struct Backoff {
     pub max_delay_sec: i64,
 }
 
-impl Default for Backoff {
-    fn default() -> Self {
-        Backoff { short_run_sec: 10, max_delay_sec: 300 }
-    }
-}
-
 impl Backoff {
     /// The delay of the retry after the current attempt, which ran from `run` (if ever) to `completed`.
     ///

@@ -6,7 +6,7 @@ use framework_api::{RetryPolicy, State};
 use framework_core::retry::{Backoff, Decision, decide, random_delay};
 use serde_json::json;
 
-use crate::world::{World, created, framework};
+use crate::world::{World, created, framework, policy};
 
 const TABLE: &str = include_str!("../../data/retry_decisions.csv");
 
@@ -64,7 +64,7 @@ fn counts(retried: i32, from: Option<i32>) -> RetryPolicyStatus {
 
 #[test]
 fn the_sixth_short_run_delays_the_retry_and_each_further_doubles_it() {
-    let (backoff, at) = (Backoff::default(), created());
+    let (backoff, at) = (policy().retry_backoff, created());
     let delays: Vec<i64> =
         (0..17).map(|retried| backoff.delay(counts(retried, None), Some(at), at.plus_seconds(9))).collect();
     assert_eq!(delays, [0, 0, 0, 0, 0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
@@ -224,7 +224,7 @@ fn taken_over(short_runs_from: Option<i32>, max_delay_sec: i64) -> World {
 
 #[test]
 fn only_runs_that_the_original_did_not_count_are_forgotten() {
-    let on = Backoff::default().max_delay_sec;
+    let on = policy().retry_backoff.max_delay_sec;
     let retries = |world: &World| world.task("a", 0).retry_policy_status;
     let delays = |world: &World| (retries(world).retry_delay_sec, retries(world).short_runs_from);
     let uncounted = taken_over(None, on);

@@ -12,9 +12,8 @@ use framework_api::{Framework, FrameworkStatus, State, Time};
 use framework_core::classify::Classifier;
 use framework_core::ideal_cluster::IdealCluster;
 use framework_core::observed::{Admission, Deletion, PodFacts, PodPhase};
-use framework_core::size::SizeLimits;
 use framework_core::snapshot::Snapshot;
-use framework_core::{Action, Defects, Moment, Observed, Plan, Policy, Urgency, first_attempt, permit, sync};
+use framework_core::{Action, Moment, Observed, Plan, Policy, Urgency, first_attempt, permit, sync};
 use serde_json::json;
 
 /// A Framework in its cluster, and the history of both.
@@ -41,21 +40,10 @@ pub struct World {
     pub growths: Vec<i64>,
 }
 
-/// The policy of a controller with no config file.
+/// The policy of a controller with no config file, but for a low limit of unrecorded creates.
 pub fn policy() -> Policy {
-    Policy {
-        classifier: Classifier::new(&default_rules()).unwrap(),
-        object_local_cache_creation_timeout_sec: 300,
-        min_conflict_retry_delay_sec: 60,
-        max_conflict_retry_delay_sec: 900,
-        retry_backoff: Default::default(),
-        framework_completed_retain_sec: 2_592_000,
-        expectations_limit: 64,
-        size: SizeLimits::default(),
-        log_object_snapshot: Default::default(),
-        queueing: false,
-        defects: Defects::NONE,
-    }
+    let classifier = Classifier::new(&default_rules()).unwrap();
+    Policy { expectations_limit: 64, ..Policy::new(classifier) }
 }
 
 const CREATED: &str = "2026-01-01T00:00:00Z";

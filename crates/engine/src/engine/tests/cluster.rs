@@ -20,21 +20,9 @@ use crate::request::Request;
 use crate::traces::Span;
 use framework_message::{Change, Key, Now, Rejection, Slot, Slots, Ticket};
 
-/// The default policy of the core.
+/// The default policy of the core, but for a low limit of unrecorded creates.
 pub fn policy() -> Policy {
-    Policy {
-        classifier: Classifier::new(&[]).unwrap(),
-        object_local_cache_creation_timeout_sec: 300,
-        min_conflict_retry_delay_sec: 60,
-        max_conflict_retry_delay_sec: 900,
-        retry_backoff: Default::default(),
-        framework_completed_retain_sec: 30 * 24 * 3600,
-        expectations_limit: 64,
-        size: Default::default(),
-        log_object_snapshot: Default::default(),
-        queueing: false,
-        defects: framework_core::Defects::NONE,
-    }
+    Policy { expectations_limit: 64, ..Policy::new(Classifier::new(&[]).unwrap()) }
 }
 
 /// The namespace of a Framework: its name says whether another tenant has it.

@@ -1,5 +1,7 @@
 //! A create that was sent, and its outcome.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 
 /// A create that was sent.
@@ -44,8 +46,8 @@ pub enum Outcome {
     Refused {
         /// Whether, and how, that ends the attempt.
         refusal: Refusal,
-        /// The API server's message.
-        message: String,
+        /// The API server's message. The creates of a TaskRole that are refused for now share it.
+        message: Arc<str>,
         /// When a transient refusal is tried again.
         retry_at: Timestamp,
     },

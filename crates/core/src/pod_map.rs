@@ -68,6 +68,11 @@ impl<T> Siblings<T> {
         index.map_or(self.whole.as_ref(), |index| self.indexed.get(&index))
     }
 
+    /// All, to change them.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.whole.iter_mut().chain(self.indexed.values_mut())
+    }
+
     fn len(&self) -> usize {
         self.indexed.len() + usize::from(self.whole.is_some())
     }
@@ -111,6 +116,11 @@ impl<T> PodMap<T> {
     /// Those of all Pods whose names have that stem.
     pub fn siblings(&self, stem: &str) -> Option<&Siblings<T>> {
         self.stems.get(stem)
+    }
+
+    /// As [`PodMap::siblings`], to change them.
+    pub fn siblings_mut(&mut self, stem: &str) -> Option<&mut Siblings<T>> {
+        self.stems.get_mut(stem)
     }
 
     /// All stems, with the facts about their Pods.
@@ -189,9 +199,7 @@ impl<T> PodMap<T> {
 
     /// All, to change them.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.stems
-            .values_mut()
-            .flat_map(|siblings| siblings.whole.iter_mut().chain(siblings.indexed.values_mut()))
+        self.stems.values_mut().flat_map(Siblings::values_mut)
     }
 
     /// How many Pods there are.

@@ -160,10 +160,10 @@ fn why(
     let creates = objects.config_map_create.iter().chain(objects.pod_creates.values());
     let refused = creates.filter_map(|create| match &create.outcome {
         Outcome::Refused { refusal: Refusal::Transient, message, .. } => {
-            Some((Obstacle::PodCreationTransientError, message.clone()))
+            Some((Obstacle::PodCreationTransientError, message.to_string()))
         }
         Outcome::Refused { refusal: Refusal::NameConflict, message, .. } => {
-            Some((Obstacle::NameConflict, message.clone()))
+            Some((Obstacle::NameConflict, message.to_string()))
         }
         _ => None,
     });

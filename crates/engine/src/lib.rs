@@ -38,6 +38,7 @@ mod probes;
 pub mod quarantine;
 mod redact;
 mod refusal;
+mod refusal_text;
 mod reported;
 pub mod request;
 mod retry;

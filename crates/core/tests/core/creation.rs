@@ -21,7 +21,7 @@ fn with_outcome(outcome: Outcome) -> World {
 
 fn refused(refusal: Refusal, retry_in: i64) -> World {
     let at = framework().world().cluster.now.plus_seconds(retry_in).timestamp();
-    with_outcome(Outcome::Refused { refusal, message: "the reason why".to_owned(), retry_at: at })
+    with_outcome(Outcome::Refused { refusal, message: "the reason why".into(), retry_at: at })
 }
 
 #[test]

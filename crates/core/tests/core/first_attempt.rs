@@ -134,7 +134,7 @@ fn a_stop_a_deletion_or_a_queue_withdraws_the_first_config_map() {
 #[test]
 fn a_first_config_map_that_cannot_be_created_is_stored_as_pending() {
     let retry_at = framework().world().cluster.now.plus_seconds(30).timestamp();
-    let message = "quota".to_owned();
+    let message = "quota".into();
     let refused = Outcome::Refused { refusal: Refusal::Transient, message, retry_at };
     let mut world = framework().role("a", 1).world();
     world.cluster.objects.config_map_create = Some(Create { instance: FIRST, outcome: Outcome::InFlight });

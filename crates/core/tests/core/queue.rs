@@ -306,7 +306,7 @@ fn a_release_outlives_a_refused_config_map_and_a_restart() {
     let instance = Instance::FrameworkAttempt { attempt_id: 0 };
     let refused = Outcome::Refused {
         refusal: Refusal::Transient,
-        message: "exceeded quota".to_owned(),
+        message: "exceeded quota".into(),
         retry_at: world.cluster.now.plus_seconds(60).timestamp(),
     };
     world.cluster.objects.config_map_create = Some(Create { instance, outcome: refused });

@@ -126,7 +126,7 @@ fn a_refusal_of_the_api_server_is_truncated() {
     let [Action::CreatePod { instance, .. }] = &world.plan().act[..] else { unreachable!() };
     let refused = Outcome::Refused {
         refusal: Refusal::Permanent,
-        message: noise(1, 1 << 20),
+        message: noise(1, 1 << 20).into(),
         retry_at: world.cluster.now.timestamp(),
     };
     let create = framework_core::observed::Create { instance: instance.clone(), outcome: refused };

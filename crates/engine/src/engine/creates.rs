@@ -12,6 +12,7 @@ use crate::delayed::DelayedAction;
 use crate::object::{Object, Reply};
 use crate::outbox::{Lookup, Why};
 use crate::refusal::{RefusalOutcome, judge};
+use crate::refusal_text;
 use crate::retry::{delay, retry_after};
 use framework_message::backoff::{NOT_SENT, REFUSED};
 use framework_message::timeout::REPLY_TIMEOUT;
@@ -205,6 +206,12 @@ impl Engine {
         let time = self.clock.time;
         let Some(Entry { known, state: Some(state) }) = self.cache.get_mut(key) else { return };
         let delay = REFUSED.delay(state.outgoing.fail(label(pod), true), jitter).max(asked);
+        let message = match pod {
+            Some(pod) if refusal == Refusal::Transient => {
+                refusal_text::newest(&mut known.objects.pod_creates, pod, message)
+            }
+            _ => message.into(),
+        };
         let outcome = Outcome::Refused { refusal, message, retry_at: time.after(now, delay) };
         state.outgoing.settle_create(pod, Some(outcome), &mut known.objects);
     }

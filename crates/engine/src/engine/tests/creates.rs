@@ -1,9 +1,10 @@
 //! The consequences of refused, lost and late creates.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use framework_api::State;
-use framework_core::observed::{ConfigMapFacts, PodPhase};
+use framework_core::observed::{ConfigMapFacts, Create, Outcome, PodPhase};
 
 use super::cluster::{Cluster, not_found, policy, refusal};
 use crate::event::Event;
@@ -116,6 +117,55 @@ fn a_transient_refusal_is_retried_with_back_off_and_shown() {
     cluster.deliver();
     cluster.live(SECOND);
     assert_eq!(end_code(&cluster), None);
+}
+
+/// Lets two seconds pass. This quota refuses every Pod of `job`, and other requests are served.
+fn refuse_pods(cluster: &mut Cluster, quota: &str) {
+    for _ in 0..8 {
+        for waiting in cluster.waiting() {
+            match waiting.strip_prefix("create job-w") {
+                Some(index) => {
+                    let text = format!("pods \"job-w{index}\" is forbidden: exceeded quota: {quota}");
+                    cluster.answer(&waiting, refusal(403, "Forbidden", &text));
+                }
+                None => cluster.serve(&waiting),
+            }
+        }
+        cluster.deliver();
+        cluster.pass(SECOND / 4);
+    }
+}
+
+/// The same, until such a request was sent and refused.
+fn refuse_until(cluster: &mut Cluster, wanted: &str, quota: &str) {
+    cluster.log.clear();
+    let end = cluster.now + SECOND * 600;
+    while cluster.count(wanted) == 0 && cluster.now < end {
+        refuse_pods(cluster, quota);
+    }
+    refuse_pods(cluster, quota);
+}
+
+#[test]
+fn the_condition_says_the_newest_refusal_whichever_pod_is_tried() {
+    let mut cluster = Cluster::new(policy());
+    cluster.creating("job", 5);
+    // The pauses between two tries grow to a minute.
+    (0..90).for_each(|_| refuse_pods(&mut cluster, "small"));
+    refuse_until(&mut cluster, "create job-w-0", "small");
+    assert_eq!((cluster.count("create job-w-0"), cluster.count("put")), (1, 0), "it says so already");
+    refuse_until(&mut cluster, "create job-w", "large");
+    assert_eq!((cluster.count("create job-w"), cluster.count("create job-w-0")), (1, 0), "the next one");
+    assert_eq!(cluster.count("put"), 1, "{:?}", cluster.log);
+    assert!(condition(&cluster).ends_with("exceeded quota: large"), "{}", condition(&cluster));
+    let text = |create: &Create| match &create.outcome {
+        Outcome::Refused { message, .. } => Some(Arc::clone(message)),
+        _ => None,
+    };
+    let known = &cluster.engine.cache.get(&Key::new("ns", "job")).expect("it is cached").known;
+    let texts: Vec<_> = known.objects.pod_creates.values().filter_map(text).collect();
+    assert_eq!(texts.len(), 5);
+    assert!(texts.iter().all(|text| Arc::ptr_eq(text, &texts[0])), "they share one text: {texts:?}");
 }
 
 fn slow_down() -> Reply {

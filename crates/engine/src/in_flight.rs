@@ -22,6 +22,8 @@ pub struct Sent {
     pub purpose: Purpose,
     /// When it was sent, on the monotonic clock.
     pub at: Duration,
+    /// All that was known of that Framework was dropped since: the reply is about no state that came later.
+    pub is_forgotten: bool,
 }
 
 /// The purpose of a request in flight.
@@ -91,6 +93,11 @@ impl InFlight {
         Some(sent)
     }
 
+    /// All that was known of these Frameworks was dropped. Their requests go on, and take their places.
+    pub fn forget(&mut self, is_dropped: impl Fn(&Key) -> bool) {
+        self.sent.values_mut().for_each(|sent| sent.is_forgotten |= is_dropped(&sent.key));
+    }
+
     /// When a request was sent, on the monotonic clock.
     pub fn sent_at(&self, ticket: Ticket) -> Option<Duration> {
         self.sent.get(&ticket).map(|sent| sent.at)
@@ -132,7 +139,8 @@ mod tests {
             let ticket = in_flight.ticket();
             let (key, at) = (Key::new("ns", "job"), Duration::from_secs(slot));
             let slot = Slot(u8::try_from(slot).unwrap());
-            in_flight.begin(ticket, Sent { key, uid: "f".into(), slot, purpose: Purpose::Quarantine, at });
+            let (purpose, is_forgotten) = (Purpose::Quarantine, false);
+            in_flight.begin(ticket, Sent { key, uid: "f".into(), slot, purpose, at, is_forgotten });
             ticket
         };
         let tickets = [3, 3, 5].map(&mut send);

@@ -148,6 +148,7 @@ impl QueueController {
     /// been stored, are forgotten.
     pub fn lost(&mut self, slots: Slots) {
         self.active_slots.lose(slots);
+        self.outgoing.lose(slots);
         self.recovery.forget(slots);
         for namespace in self.known_namespaces(slots) {
             let jobs: Vec<_> = jobs_of(&self.job_states, &namespace).cloned().collect();

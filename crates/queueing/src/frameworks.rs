@@ -117,6 +117,7 @@ impl FrameworkUnits {
     /// These slots are not owned any more: the state of their Frameworks is dropped. They are not gone.
     pub fn lost(&mut self, slots: Slots) {
         self.active_slots.lose(slots);
+        self.outgoing.lose(slots);
         let is_lost = |uid: &str| slots.contains(Slot::of(uid));
         let of_lost = |_: &Key, reported: &mut Reported| {
             reported.framework.as_ref().is_some_and(|framework| is_lost(&framework.uid))

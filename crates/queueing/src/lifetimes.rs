@@ -120,6 +120,7 @@ impl JobLifetimes {
     /// The namespaces of these slots are not ours any more.
     pub fn lost(&mut self, slots: Slots) {
         self.active_slots.lose(slots);
+        self.sent.lose(slots);
         let lost = |job: &&ConsumerKey| slots.contains(slot(job));
         let lost: Vec<_> = self.states.keys().filter(lost).cloned().collect();
         lost.iter().for_each(|job| self.forget(job));

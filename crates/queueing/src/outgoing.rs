@@ -166,9 +166,14 @@ impl OutgoingRequests {
     /// A request has ended; if it got no reply, it may land until `may_land`. Returns the request, and the
     /// jitter of another try.
     pub fn answered(&mut self, ticket: Ticket, may_land: Option<Duration>) -> Option<(Sent, u64)> {
-        let sent = self.in_flight.ended(ticket, may_land)?;
         self.deferrable_in_flight.remove(&ticket);
+        let sent = self.in_flight.ended(ticket, may_land)?;
         Some((sent, self.seed ^ ticket.0))
+    }
+
+    /// Slots are lost: replies to what was sent for them concern nothing that comes later.
+    pub fn lose(&mut self, slots: Slots) {
+        self.in_flight.lose(slots);
     }
 
     /// The slots of requests that may still land.

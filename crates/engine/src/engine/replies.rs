@@ -1,6 +1,7 @@
 //! Replies to status writes and reads, deletes, confirmations and labels.
 //!
-//! A reply for a Framework that is gone changes only the cache.
+//! A reply for a Framework that is gone changes only the cache. A reply to a request that was sent before its
+//! slot was lost changes nothing.
 
 use std::time::Duration;
 
@@ -11,15 +12,14 @@ use tracing::{debug, warn};
 
 use super::Engine;
 use crate::cache::Entry;
-use crate::concurrency::LatencyClass;
 use crate::delayed::DelayedAction;
 use crate::event::Effect;
 use crate::framework_state::FrameworkState;
-use crate::in_flight::{Purpose, Sent};
+use crate::in_flight::Purpose;
 use crate::object::{Object, Reply};
 use crate::object_cache::Source;
 use crate::outbox::Label;
-use crate::retry::{DEFAULT_RETRY_AFTER, delay, retry_after};
+use crate::retry::{delay, retry_after};
 use framework_message::backoff::{NOT_SENT, REFUSED};
 use framework_message::timeout::REPLY_TIMEOUT;
 use framework_message::{Key, Now, Rejection, Ticket};
@@ -45,6 +45,9 @@ impl Engine {
         self.sending.budget.ended();
         self.record_overload(now, &sent, &reply);
         self.record_latency(now, &sent, &reply);
+        if sent.is_forgotten {
+            return;
+        }
         let (key, reads) = (sent.key.clone(), sent.purpose.reads());
         let jitter = self.seed ^ ticket.0;
         let current = self.state(&key).filter(|state| state.uid == sent.uid);
@@ -84,39 +87,6 @@ impl Engine {
 
     pub(super) fn state(&mut self, key: &Key) -> Option<&mut FrameworkState> {
         self.cache.get_mut(key)?.state.as_mut()
-    }
-
-    /// A 429 pauses the Framework concerned. Repeated ones pause everything if they are the API server's own:
-    /// all our requests share its queue. Those of a webhook or a quota concern one tenant.
-    fn record_overload(&mut self, now: Now, sent: &Sent, reply: &Reply) {
-        match reply {
-            Reply::Refused(rejection) if rejection.code == 429 => {
-                let wait = rejection.pause().unwrap_or(DEFAULT_RETRY_AFTER);
-                if rejection.is_overload() {
-                    self.sending.budget.overloaded(now.steady, wait);
-                }
-                if let Some(state) = self.state(&sent.key) {
-                    state.outgoing.pause(now.steady + wait);
-                }
-            }
-            Reply::NotSent(_) | Reply::Unknown(_) => {}
-            _ => self.sending.budget.served(),
-        }
-    }
-
-    /// The latency of a request shows how busy the API server is.
-    fn record_latency(&mut self, now: Now, sent: &Sent, reply: &Reply) {
-        let latency = now.steady.saturating_sub(sent.at);
-        let kind = match &sent.purpose {
-            Purpose::Write { .. } => return self.pace.took(latency),
-            Purpose::Act(Action::CreatePod { .. }) => LatencyClass::Create,
-            Purpose::Act(Action::DeletePod { .. }) => LatencyClass::Delete,
-            _ => return,
-        };
-        // A reply that did not come is not the API server's, and a refusal is quicker than a write.
-        if matches!(reply, Reply::Object(_) | Reply::Done) {
-            self.sending.budget.took(now.steady, kind, latency);
-        }
     }
 
     fn written(&mut self, now: Now, at: Duration, key: &Key, base: u128, reply: Reply, jitter: u64) {

@@ -1,4 +1,5 @@
-//! Sends requests as far as the budget allows: in their turn, and only if they may still be sent.
+//! Sends requests as far as the budget allows: in their turn, and only if they may still be sent. Replies say
+//! how much the API server can take.
 
 use std::sync::Arc;
 
@@ -9,13 +10,16 @@ use jiff::Timestamp;
 use super::{Engine, Sending};
 use crate::budget::Part;
 use crate::cache::Entry;
+use crate::concurrency::LatencyClass;
 use crate::dispatch::Class;
 use crate::event::Effect;
 use crate::framework_state::FrameworkState;
 use crate::in_flight::{Purpose, Sent};
+use crate::object::Reply;
 use crate::outgoing::may_create;
 use crate::persisted::Persisted;
 use crate::request::Request;
+use crate::retry::DEFAULT_RETRY_AFTER;
 use framework_message::{Key, MayAct, Now};
 
 impl Engine {
@@ -63,7 +67,7 @@ impl Engine {
         let (uid, slot) = (Arc::clone(&state.uid), state.slot);
         let asks_once = self.policy.defects.has(Defect::AskOnce);
         let right = self.ownership.right(slot).filter(|_| !asks_once);
-        let sent = Sent { key: key.clone(), uid, slot, purpose, at: now.steady };
+        let sent = Sent { key: key.clone(), uid, slot, purpose, at: now.steady, is_forgotten: false };
         self.sending.in_flight.begin(ticket, sent);
         if state.wants(class, now.steady) {
             self.sending.dispatch.offer(class, &key);
@@ -115,6 +119,39 @@ impl Engine {
             return Some((Purpose::Act(action), request));
         }
         None
+    }
+
+    /// A 429 pauses the Framework concerned. Repeated ones pause everything if they are the API server's own:
+    /// all our requests share its queue. Those of a webhook or a quota concern one tenant.
+    pub(super) fn record_overload(&mut self, now: Now, sent: &Sent, reply: &Reply) {
+        match reply {
+            Reply::Refused(rejection) if rejection.code == 429 => {
+                let wait = rejection.pause().unwrap_or(DEFAULT_RETRY_AFTER);
+                if rejection.is_overload() {
+                    self.sending.budget.overloaded(now.steady, wait);
+                }
+                if let Some(state) = self.state(&sent.key).filter(|_| !sent.is_forgotten) {
+                    state.outgoing.pause(now.steady + wait);
+                }
+            }
+            Reply::NotSent(_) | Reply::Unknown(_) => {}
+            _ => self.sending.budget.served(),
+        }
+    }
+
+    /// The latency of a request shows how busy the API server is.
+    pub(super) fn record_latency(&mut self, now: Now, sent: &Sent, reply: &Reply) {
+        let latency = now.steady.saturating_sub(sent.at);
+        let kind = match &sent.purpose {
+            Purpose::Write { .. } => return self.pace.took(latency),
+            Purpose::Act(Action::CreatePod { .. }) => LatencyClass::Create,
+            Purpose::Act(Action::DeletePod { .. }) => LatencyClass::Delete,
+            _ => return,
+        };
+        // A reply that did not come is not the API server's, and a refusal is quicker than a write.
+        if matches!(reply, Reply::Object(_) | Reply::Done) {
+            self.sending.budget.took(now.steady, kind, latency);
+        }
     }
 }
 

@@ -95,6 +95,9 @@ impl Engine {
                 None => entry.known.left_in = entry.known.left_in.filter(|slot| !slots.contains(*slot)),
             }
         }
+        // If a slot comes back, their replies are not about the states that are made then.
+        let cache = &self.cache;
+        self.sending.in_flight.forget(|key| cache.get(key).is_none());
     }
 
     /// An earlier owner may have sent every create that the status permits, and a write that records their

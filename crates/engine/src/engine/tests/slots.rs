@@ -8,10 +8,10 @@ use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_core::Policy;
 use framework_core::observed::Admission;
 use framework_core::snapshot::Trigger;
-use framework_message::{Change, Key, Ownership, Selection, Slot, Slots};
+use framework_message::{Change, Key, Ownership, Selection, Slot, Slots, Ticket};
 
-use super::cluster::{Cluster, generous, policy, relist};
-use crate::engine::Engine;
+use super::cluster::{Cluster, generous, policy, refusal, relist};
+use crate::engine::{Engine, EngineSettings};
 use crate::event::{Event, Kind};
 use crate::history::Line;
 use crate::object::{Object, Reply};
@@ -21,9 +21,13 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// A cluster whose engine takes part as a member, and the slots that it owns.
 fn member() -> (Cluster, Ownership) {
-    let mut cluster = Cluster::unsynced(policy(), generous());
+    member_with(generous())
+}
+
+fn member_with(settings: EngineSettings) -> (Cluster, Ownership) {
+    let mut cluster = Cluster::unsynced(policy(), settings.clone());
     let ownership = Ownership::none();
-    let engine = Engine::new(generous(), std::sync::Arc::new(policy()));
+    let engine = Engine::new(settings, std::sync::Arc::new(policy()));
     cluster.engine = engine.with_ownership(ownership.clone()).without_slots();
     (cluster, ownership)
 }
@@ -559,4 +563,81 @@ fn creates_of_an_earlier_owner_do_not_hold_a_hand_over_up() {
         cluster.heard.drained_slots, slots,
         "the slot stays unsettled, and the next owner holds again"
     );
+}
+
+/// A request of the Framework `job` is in flight when its slot is lost. The slot comes back and is listed.
+/// `reply`: the late reply to that request; `None`: that of an API server that has served it.
+fn regain(settings: EngineSettings, wanted: &str, reply: Option<Reply>) -> (Cluster, Ticket, Reply) {
+    let (mut cluster, ownership) = member_with(settings);
+    cluster.create_framework("job", 1);
+    cluster.step(Event::Granted { slots: Slots::ALL, grant: 1 });
+    list(&mut cluster, Selection::whole(1, Slots::ALL));
+    Slots::ALL.iter().for_each(|slot| ownership.own(slot, None));
+    cluster.step(Event::Begin(Slots::ALL));
+    cluster.serve_until("create job-w-0");
+    if !wanted.starts_with("create") {
+        cluster.live(SECOND * 5);
+        cluster.exit("job-w-0", 0);
+        cluster.deliver();
+        cluster.serve_until(wanted);
+    }
+    let ticket = cluster.ticket(wanted);
+    let request = cluster.open.remove(&ticket).expect("it is in flight");
+    let reply = reply.unwrap_or_else(|| cluster.perform(&request));
+    let slot = slot(&cluster);
+    let slots: Slots = [slot].into_iter().collect();
+    ownership.disown(slot);
+    cluster.step(Event::Lost(slots));
+    cluster.step(Event::Granted { slots, grant: 2 });
+    list(&mut cluster, Selection::whole(2, Slots::ALL));
+    ownership.own(slot, None);
+    cluster.step(Event::Begin(slots));
+    cluster.log.clear();
+    (cluster, ticket, reply)
+}
+
+#[test]
+fn a_late_reply_from_before_a_loss_changes_nothing_of_the_new_state() {
+    let refused = || refusal(500, "InternalError", "etcd");
+    for (wanted, reply) in [
+        ("put job", None),
+        ("put job", Some(refusal(409, "Conflict", "the object has been modified"))),
+        ("put job", Some(refused())),
+        ("put job", Some(Reply::Unknown("reset".into()))),
+        ("create job-w-0", None),
+        ("delete job-w-0", Some(refused())),
+    ] {
+        let of = format!("{wanted}: {reply:?}");
+        let (mut cluster, ticket, reply) = regain(generous(), wanted, reply);
+        cluster.serve_until(wanted);
+        cluster.log.clear();
+        assert_eq!(cluster.engine.gauges().in_flight, 2, "{of}");
+        cluster.step(Event::Reply { ticket, reply, server: None });
+        assert_eq!(cluster.engine.gauges().in_flight, 1, "{of}");
+        cluster.pass(SECOND * 2);
+        assert_eq!(cluster.log, [""; 0], "its own request is in flight: {of}");
+        cluster.edit("job", |_| {});
+        cluster.deliver();
+        cluster.pass(SECOND * 5);
+        assert_eq!(cluster.count(wanted), 0, "it is not sent again: {of}");
+        cluster.live(SECOND * 10);
+        if cluster.pods.contains_key("job-w-0") {
+            cluster.exit("job-w-0", 0);
+            cluster.deliver();
+            cluster.live(SECOND * 10);
+        }
+        assert_eq!(cluster.state("job"), State::Completed, "{of}: {:?}", cluster.log);
+    }
+}
+
+#[test]
+fn a_late_reply_from_before_a_loss_makes_room_for_another_request() {
+    let settings = EngineSettings { min_in_flight: 1, max_in_flight: 1, ..generous() };
+    let refused = refusal(409, "Conflict", "the object has been modified");
+    let (mut cluster, ticket, reply) = regain(settings, "put job", Some(refused));
+    cluster.pass(SECOND);
+    assert_eq!(cluster.log, [""; 0], "it may land, and takes the only place");
+    cluster.step(Event::Reply { ticket, reply, server: None });
+    cluster.turn();
+    assert_eq!((cluster.count("put job"), cluster.log.len()), (1, 1), "{:?}", cluster.log);
 }

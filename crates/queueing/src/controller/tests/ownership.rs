@@ -176,6 +176,23 @@ fn a_lost_namespace_awaits_no_requests_of_its_earlier_owner() {
     assert!(world.settle().contains(&"framework-a Dequeued Admitted".to_owned()));
 }
 
+/// It shows no release that another owner made in the meantime.
+#[test]
+fn a_list_from_before_a_loss_does_not_end_the_wait_after_it() {
+    const LIST: &str = "list after None";
+    let (mut world, ownership) = without_namespace();
+    let now = world.now().steady;
+    let slots = granted(&mut world, &ownership, now);
+    let [(early, shown)] = &world.settle_except(LIST)[..] else { panic!("it is listed once") };
+    world.controller.lost(slots);
+    granted(&mut world, &ownership, now);
+    let [(late, _)] = world.settle_except(LIST)[..] else { panic!("it is listed again") };
+    world.answer(*early, shown);
+    assert_eq!(world.settle(), [""; 0], "the second LIST is on its way");
+    world.answer(late, shown);
+    assert!(world.settle().contains(&"framework-a Dequeued Admitted".to_owned()));
+}
+
 #[test]
 fn a_replica_decides_in_namespaces_whose_slot_it_has() {
     let (ownership, slots) = (Ownership::default(), Slots::ALL);

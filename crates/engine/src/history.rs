@@ -25,6 +25,10 @@ use framework_message::Key;
 /// The marker between the sentence, with its trigger, and the object.
 pub const MARKER: &str = ": ObjectSnapshot: ";
 
+/// Characters at which some readers end a line, too, and their escapes. JSON has them in texts only.
+const LINE_ENDS: [(char, &str); 3] =
+    [('\u{85}', "\\u0085"), ('\u{2028}', "\\u2028"), ('\u{2029}', "\\u2029")];
+
 /// How much history one Framework writes a second, on average.
 pub const BYTES_PER_SECOND: u64 = 8 << 20;
 /// The history of one status write that is too little to be counted.
@@ -136,7 +140,12 @@ impl Line {
     /// The line as it is written at that time, with its line end.
     pub fn render(&self, at: Timestamp) -> Vec<u8> {
         let head = format!("{at:.6}  INFO {}: {}{MARKER}", self.sentence(), self.trigger().name());
-        let json = self.json();
+        let mut json = self.json();
+        for (end, escape) in LINE_ENDS {
+            if json.contains(end) {
+                json = json.replace(end, escape);
+            }
+        }
         let mut line = Vec::with_capacity(head.len() + json.len() + 1);
         line.extend_from_slice(head.as_bytes());
         // JSON has line breaks between its tokens only, where they mean nothing. No other character of UTF-8

@@ -120,6 +120,26 @@ fn a_pod_is_logged_as_it_came_with_its_kind() {
 }
 
 #[test]
+fn no_character_of_an_object_ends_the_line_for_any_reader() {
+    const ENDS: [char; 3] = ['\u{85}', '\u{2028}', '\u{2029}'];
+    let note = "a\u{85}b\u{2028}c\u{2029}d\\u0085\u{86}";
+    let mut object = Framework::clone(&framework());
+    object.metadata.annotations = Some([("note".to_owned(), note.to_owned())].into());
+    let (trigger, status, gap) = (Trigger::OnFrameworkDeletion, None, None);
+    let whole = serde_json::value::to_raw_value(&json!({"kind": "Pod", "note": note})).unwrap();
+    for (line, place) in [
+        (Line::Framework { trigger, framework: Arc::new(object), status, gap }, "/metadata/annotations/note"),
+        (pod(LastState::Whole(whole)), "/note"),
+    ] {
+        for line in [line.clone(), line.redacted()] {
+            let text = String::from_utf8(line.render(at())).unwrap();
+            assert!(!text.contains(ENDS), "{text}");
+            assert_eq!(parts(&line).2.pointer(place), Some(&json!(note)));
+        }
+    }
+}
+
+#[test]
 fn a_pod_that_no_event_showed_says_so_and_gives_the_known_facts() {
     let terminated = ContainerTerminated { exit_code: 7, ..ContainerTerminated::default() };
     let facts = PodFacts {

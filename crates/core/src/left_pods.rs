@@ -81,6 +81,17 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_that_leaves_again_is_remembered_as_it_was_last() {
+        let mut left = LeftPods::default();
+        left.insert(ended("a").into());
+        let again = PodFacts { node_name: "node".to_owned(), ..ended("a") };
+        left.insert(again.clone().into());
+        assert_eq!(left.get("a"), Some(&again));
+        assert_eq!(left.remove("a").map(|pod| pod.facts), Some(again));
+        assert!(left.is_empty(), "one for each Pod");
+    }
+
+    #[test]
     fn pods_that_leave_take_bounded_memory() {
         let mut left = LeftPods::default();
         for number in 0..MOST + 100 {

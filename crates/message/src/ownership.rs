@@ -180,6 +180,8 @@ mod tests {
         assert_eq!(ownership.may_act(Slot(4), at(0)), MayAct::No, "another slot");
         clone.own(Slot(3), Some(Duration::from_secs(20)));
         assert_eq!(ownership.may_act(Slot(3), at(11)), MayAct::Yes);
+        assert!(!ownership.lasts(right, at(11)), "another proof gives another right");
+        assert!(ownership.lasts(ownership.right(Slot(3)).unwrap(), at(19)));
         clone.disown(Slot(3));
         assert_eq!(ownership.may_act(Slot(3), at(11)), MayAct::No);
     }
@@ -199,8 +201,21 @@ mod tests {
         for epoch in [100, 101] {
             let again = own(epoch);
             assert_eq!([first, again].map(|right| ownership.lasts(right, at(9))), [false, true]);
+            ownership.disown(Slot(4));
+            assert!(ownership.lasts(again, at(9)), "another slot");
             ownership.disown(Slot(3));
         }
+    }
+
+    #[test]
+    fn a_slot_that_is_not_owned_gives_no_right_that_lasts() {
+        let ownership = Ownership::none();
+        assert!(!ownership.lasts(ownership.right(Slot(3)).unwrap(), at(0)));
+        ownership.own(Slot(3), Some(Duration::from_secs(10)));
+        ownership.disown(Slot(3));
+        let right = ownership.right(Slot(3)).unwrap();
+        ownership.own(Slot(3), Some(Duration::from_secs(20)));
+        assert!(!ownership.lasts(right, at(0)), "it was not a right, and does not become one");
     }
 
     #[test]
@@ -208,7 +223,11 @@ mod tests {
         let ownership = Ownership::none();
         ownership.own(Slot(3), Some(Duration::from_secs(10)));
         let right = ownership.right(Slot(3)).unwrap();
+        assert!(ownership.lasts(right, at(9)));
         ownership.own(Slot(3), Some(Duration::ZERO));
+        assert_eq!(ownership.may_act(Slot(3), at(9)), MayAct::Paused, "it is not given up");
         assert!(!ownership.lasts(right, at(9)));
+        ownership.own(Slot(3), Some(Duration::from_secs(5)));
+        assert!(![5, 9].into_iter().any(|second| ownership.lasts(right, at(second))), "the proof is shorter");
     }
 }

@@ -245,12 +245,13 @@ fn an_exit_that_was_seen_stays_though_others_delete_the_pod() {
 #[test]
 fn a_run_that_no_status_shows_is_recorded_with_its_end() {
     type End = fn(&mut World);
-    let ends: [(End, State); 5] = [
+    let ends: [(End, State); 6] = [
         (|world| _ = world.exit("a", 0, 0), State::AttemptRunning),
         (|world| _ = world.exit("a", 0, 0).vanish("a", 0), State::AttemptRunning),
         (|world| _ = world.vanish("a", 0), State::AttemptRunning),
         (|world| _ = world.terminate("a", 0, 30), State::AttemptRunning),
         (|world| _ = world.stop(), State::AttemptDeletionPending),
+        (|world| _ = world.vanish("a", 0).stop(), State::AttemptDeletionPending),
     ];
     for (end, state) in ends {
         let mut world = framework().role("a", 2).policy(-1, -1).world();

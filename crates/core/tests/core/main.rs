@@ -3,6 +3,7 @@
 mod completion;
 mod creation;
 mod defects;
+mod deferrable;
 mod first_attempt;
 mod force;
 mod growth;

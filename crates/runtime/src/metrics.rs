@@ -18,7 +18,7 @@ use framework_engine::event::Measure;
 use framework_engine::gauges::Gauges;
 use framework_engine::server_time::ServerTime;
 use framework_membership::Figures;
-use framework_message::Now;
+use framework_message::{Key, Now};
 use framework_queueing::{LifetimeGauges, LifetimeMeasure, Wait};
 
 use attempts::Attempts;
@@ -353,9 +353,9 @@ impl Metrics {
         }
     }
 
-    /// How many QueueUnits wait, and how many are released.
-    pub fn units(&self, gauges: &framework_queueing::Gauges) {
-        self.units.set(gauges);
+    /// How many QueueUnits wait, and how many are released. Series of Queues that are not there go.
+    pub fn units(&self, gauges: &framework_queueing::Gauges, is_there: impl Fn(&Key) -> bool) {
+        self.units.set(gauges, is_there);
     }
 
     /// A decision was stored: a unit was released, after such a wait, or waits for a reason.

@@ -76,12 +76,12 @@ pub fn of_response<R: Exchange>(
     if fencing_token::is_over(&error.message) {
         return Reply::NotSent(fencing_token::OVER.to_owned());
     }
-    Reply::Refused(Rejection {
-        code: status.as_u16(),
-        reason: error.reason,
-        message: error.message,
-        retry_after: retry_after(headers),
-    })
+    Reply::Refused(error.rejection(status, headers))
+}
+
+/// The refusal in a response without success. The request may have had an effect all the same.
+pub fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Rejection {
+    Failure::read(status, body).rejection(status, headers)
 }
 
 /// The meaning of a request that cannot be rendered. A Pod whose template exceeds a limit is refused here as
@@ -151,6 +151,11 @@ impl Failure {
                 Failure { reason: reason_of(status).to_owned(), message, is_status: false }
             }
         }
+    }
+
+    fn rejection(self, status: StatusCode, headers: &HeaderMap) -> Rejection {
+        let Failure { reason, message, .. } = self;
+        Rejection { code: status.as_u16(), reason, message, retry_after: retry_after(headers) }
     }
 
     /// Whether an answer about the state of an object does not come from an API server. A proxy that has lost

@@ -272,7 +272,7 @@ impl Controller {
         self.metrics.engine(&gauges, self.clock.now().steady);
         self.metrics.job_lifetimes(self.queueing.lifetimes(), gauges.time);
         if let Some(gauges) = self.queueing.gauges() {
-            self.metrics.units(&gauges);
+            self.metrics.units(&gauges, |queue| self.queueing.has_queue(queue));
         }
         self.history.measure();
         self.measure_at = None;

@@ -13,7 +13,7 @@ use framework_access::fenced_body::BodyFence;
 use framework_api::Time;
 use framework_engine::object::{Form, Object};
 use framework_engine::request as engine;
-use framework_message::{Ownership, Reply, Right, Slot};
+use framework_message::{Ownership, Rejection, Reply, Right, Slot};
 
 use crate::client::REPLY_TIMEOUT;
 use crate::clock::Clock;
@@ -189,6 +189,16 @@ async fn exchange<R: Exchange>(
             ((Reply::Unknown(text), None), None)
         }
     }
+}
+
+/// Sends a patch whose stored object is not needed. Returns the refusal, if it was refused.
+pub(crate) async fn patch(
+    client: &kube::Client,
+    request: http::Request<Vec<u8>>,
+) -> kube::Result<Option<Rejection>> {
+    let (head, body) = client.send(request.map(Body::from)).await?.into_parts();
+    let body = read(body, reply::most_bytes("patch", head.status)).await?;
+    Ok((!head.status.is_success()).then(|| reply::refusal(head.status, &head.headers, &body)))
 }
 
 /// The first `most` bytes of a body; the rest is not read.

@@ -35,7 +35,11 @@ impl QueueController {
 
     /// How many units wait, and how many hold something, in the namespaces that this replica schedules.
     pub fn gauges(&self) -> Gauges {
-        let is_there = |queue: &Key| self.objects.queues.get(queue).is_some();
-        self.counts.gauges(|slot| self.active_slots.contains(slot), is_there)
+        self.counts.gauges(|slot| self.active_slots.contains(slot), |queue| self.has_queue(queue))
+    }
+
+    /// Whether a Queue is there, by the last complete LIST and the changes since.
+    pub fn has_queue(&self, queue: &Key) -> bool {
+        self.objects.queues.get(queue).is_some()
     }
 }

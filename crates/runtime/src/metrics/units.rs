@@ -55,7 +55,8 @@ impl Units {
     }
 
     /// How many units wait, and how many are released.
-    pub fn set(&self, gauges: &Gauges) {
+    pub fn set(&self, gauges: &Gauges, is_there: impl Fn(&Key) -> bool) {
+        self.forget(|queue| !is_there(queue));
         self.waiting.reset();
         for ((queue, reason), count) in &gauges.waiting {
             let [namespace, queue] = self.labels(queue);
@@ -72,6 +73,17 @@ impl Units {
         self.decisions.with_label_values(&[reason.as_str()]).inc();
         if let Some(wait) = waited {
             self.waited(wait);
+        }
+    }
+
+    /// Drops the series of Queues that are gone: they would keep the places of later ones for ever.
+    fn forget(&self, is_gone: impl Fn(&Key) -> bool) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        for queue in known.extract_if(.., is_gone) {
+            for band in BANDS {
+                // A band without a release has no series.
+                let _ = self.wait_seconds.remove_label_values(&[&*queue.namespace, &*queue.name, band]);
+            }
         }
     }
 
@@ -94,15 +106,19 @@ impl Units {
     }
 }
 
-/// The band of a priority. The last band has no upper bound; it begins far below the priorities of
+/// The bands of priorities. The last one has no upper bound; it begins far below the priorities of
 /// Kubernetes' own Pods.
+const BANDS: [&str; 5] = ["negative", "0", "1-999", "1000-999999", "1000000-"];
+
+/// The band of a priority.
 fn band(priority: i32) -> &'static str {
+    let [negative, zero, low, high, highest] = BANDS;
     match priority {
-        ..0 => "negative",
-        0 => "0",
-        1..1000 => "1-999",
-        1000..1_000_000 => "1000-999999",
-        1_000_000.. => "1000000-",
+        ..0 => negative,
+        0 => zero,
+        1..1000 => low,
+        1000..1_000_000 => high,
+        1_000_000.. => highest,
     }
 }
 
@@ -130,7 +146,7 @@ mod tests {
         metrics.unit_decided(Reason::Admitted, Some(&wait("q", 5000)));
         metrics.unit_decided(Reason::InsufficientQuota, None);
         let waiting = [((Key::new("team", "q"), "InsufficientQuota"), 7)].into();
-        metrics.units(&Gauges { waiting, released: 3, ..Gauges::default() });
+        metrics.units(&Gauges { waiting, released: 3, ..Gauges::default() }, |_| true);
         let text = text(&metrics);
         let labels = r#"namespace="team",priority="1000-999999",queue="q""#;
         let waiting = r#"namespace="team",queue="q",reason="InsufficientQuota""#;
@@ -161,13 +177,33 @@ mod tests {
         // They are added up, and a second look replaces the first.
         for _ in 0..2 {
             let waiting = (0..QUEUES + 3).map(of).collect();
-            metrics.units(&Gauges { waiting, without_queue: [("Waiting", 4)].into(), released: 0 });
+            metrics.units(&Gauges { waiting, without_queue: [("Waiting", 4)].into(), released: 0 }, |_| true);
         }
         let text = text(&metrics);
         let series = text.lines().filter(|line| line.starts_with("frameworkcontroller_queue_units_waiting{"));
         assert_eq!(series.count(), QUEUES + 1);
         let others = r#"_waiting{namespace="_others",queue="_others",reason="Waiting"} 7"#;
         assert!(text.contains(others), "{text}");
+    }
+
+    #[test]
+    fn a_queue_that_is_gone_leaves_its_series_to_another_one() {
+        let metrics = Metrics::new();
+        for priority in [-1, 0, 1, 1000] {
+            metrics.unit_decided(Reason::Admitted, Some(&wait("stays", priority)));
+        }
+        for round in 0..2 {
+            for queue in 1..QUEUES {
+                metrics.unit_decided(Reason::Admitted, Some(&wait(&format!("q{round}-{queue}"), -1)));
+            }
+            assert!(!text(&metrics).contains(r#"queue="_others""#), "each Queue has series of its own");
+            metrics.units(&Gauges::default(), |queue| *queue.name == *"stays");
+        }
+        let text = text(&metrics);
+        let series = text.lines().filter(|line| line.starts_with("frameworkcontroller_queue_wait_seconds_"));
+        let series: Vec<&str> = series.collect();
+        assert_eq!(series.len(), 4 * 16);
+        assert!(series.iter().all(|line| line.contains(r#"queue="stays""#)), "{text}");
     }
 
     #[test]

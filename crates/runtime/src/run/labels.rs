@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use framework_api::name;
 use framework_message::backoff::REFUSED;
-use framework_message::{Key, LONGEST_PAUSE, MayAct, Ownership, Slot, Slots};
+use framework_message::{Key, MayAct, Ownership, Rejection, Slot, Slots};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use http::Request;
@@ -30,6 +30,7 @@ use crate::metadata_only::metadata_only;
 use crate::metrics::Metrics;
 use crate::pace::paced;
 use crate::request::call::MERGE_PATCH;
+use crate::send;
 use crate::watch::{Mislabelled, Wrong};
 use crate::wire::{UnlabelledFramework, Unreadable, Watched, Wire};
 
@@ -133,8 +134,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Labels on their way at a time. One that waits long for its answer delays no other.
 const IN_FLIGHT: usize = 8;
 
-/// A Framework, the version that was to get the label, and the answer, if there was one in time.
-type Answer = (Key, Unlabelled, Result<kube::Result<()>, Elapsed>);
+/// A Framework, the version that was to get the label, and the answer, if there was one in time: a refusal,
+/// or none.
+type Answer = (Key, Unlabelled, Result<kube::Result<Option<Rejection>>, Elapsed>);
 
 /// Labels Frameworks whenever there are several replicas. It ends with the program.
 pub async fn run(mut labels: Labeller) {
@@ -350,18 +352,14 @@ impl Labeller {
         let metrics = Arc::clone(&self.metrics);
         async move {
             let begun = Instant::now();
-            let labelling = async {
-                let request = request.map_err(kube::Error::HttpError)?;
-                client.request::<Watched<UnlabelledFramework>>(request).await
-            };
+            let labelling = async { send::patch(&client, request.map_err(kube::Error::HttpError)?).await };
             let answer = timeout(REPLY_TIMEOUT, labelling).await;
             let code = match &answer {
-                Ok(Ok(_)) => Some(200),
-                Ok(Err(kube::Error::Api(status))) => Some(status.code),
+                Ok(Ok(refusal)) => Some(refusal.as_ref().map_or(200, |refusal| refusal.code)),
                 Ok(Err(_)) | Err(_) => None,
             };
             metrics.request_ended("patch", "frameworks", code, begun.elapsed());
-            (key, one, answer.map(|answer| answer.map(drop)))
+            (key, one, answer)
         }
     }
 
@@ -372,7 +370,7 @@ impl Labeller {
         let before = self.refused.remove(&key).filter(|(of, ..)| *of == one.uid);
         let failures = before.map_or(1, |(_, failures, _)| failures + 1);
         match answer {
-            Ok(Ok(())) => {
+            Ok(Ok(None)) => {
                 // The watch may have shown another Framework of the name meanwhile.
                 if unlabelled.get(&key).is_some_and(|now| now.uid == one.uid) {
                     unlabelled.remove(&key);
@@ -380,11 +378,10 @@ impl Labeller {
                 self.mislabelled.forget(&key, &one.resource_version);
             }
             // Also a 409 or a 404: if it was not true, the watch shows no newer version, and no absence.
-            Ok(Err(kube::Error::Api(status))) => {
-                let asked = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
-                let asked = Duration::from_secs(asked.into()).min(LONGEST_PAUSE);
-                let delay = REFUSED.delay(failures, u64::from(status.code)).max(asked);
-                debug!(framework = %key, reason = status.message, retry_in = ?delay, "a label was refused");
+            Ok(Ok(Some(refusal))) => {
+                let delay = REFUSED.delay(failures, u64::from(refusal.code));
+                let delay = delay.max(refusal.pause().unwrap_or_default());
+                debug!(framework = %key, reason = refusal.message, retry_in = ?delay, "a label was refused");
                 // Those that are gone were not tried again.
                 self.refused.retain(|_, (.., until)| until.elapsed() < PATIENCE);
                 self.refused.insert(key, (one.uid, failures, Instant::now() + delay));
@@ -400,6 +397,7 @@ mod tests {
     use std::sync::Mutex;
 
     use http::Response;
+    use http::header::RETRY_AFTER;
     use kube::client::Body;
     use tower::BoxError;
 
@@ -467,8 +465,9 @@ mod tests {
         let (mut before, after) = (one("before"), one("after"));
         for _ in 0..5 {
             let (key, one) = before.first_key_value().map(|(key, one)| (key.clone(), one.clone())).unwrap();
-            let status = kube::core::Status::failure("no", "Forbidden").with_code(403).boxed();
-            labels.answered((key, one, Ok(Err(kube::Error::Api(status)))), &mut before);
+            let (reason, message) = ("Forbidden".to_owned(), "no".to_owned());
+            let refusal = Rejection { code: 403, reason, message, retry_after: None };
+            labels.answered((key, one, Ok(Ok(Some(refusal)))), &mut before);
         }
         assert!(labels.next(&before).is_none(), "it waits");
         assert_eq!(labels.next(&after).map(|(_, one)| one.uid), Some("after".into()));
@@ -492,20 +491,20 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_refused_label_waits_as_the_api_server_asks() {
-        let body = json!({
-            "kind": "Status", "apiVersion": "v1", "code": 429, "reason": "TooManyRequests",
-            "details": {"retryAfterSeconds": 7},
-        });
-        let service = tower::service_fn(move |_: Request<Body>| {
-            let response = Response::builder().status(429).body(Body::from(body.to_string().into_bytes()));
-            async { response.map_err(BoxError::from) }
-        });
-        let mut labels = Labeller { client: kube::Client::new(service, "default"), ..labels(false) };
-        let one = Unlabelled { uid: "u".into(), resource_version: "7".into(), since: Instant::now() };
-        let answer = labels.send(Key::new("ns", "job"), one).await;
-        labels.answered(answer, &mut BTreeMap::new());
-        let (_, failures, until) = &labels.refused[&Key::new("ns", "job")];
-        assert_eq!((*failures, *until - Instant::now()), (1, Duration::from_secs(7)));
+        let status = r#"{"kind":"Status","apiVersion":"v1","code":429,"reason":"TooManyRequests"}"#;
+        for body in [status, "Too many requests, please try again later."] {
+            let service = tower::service_fn(move |_: Request<Body>| {
+                let response = Response::builder().status(429).header(RETRY_AFTER, "7");
+                let response = response.body(Body::from(body.as_bytes().to_vec()));
+                async { response.map_err(BoxError::from) }
+            });
+            let mut labels = Labeller { client: kube::Client::new(service, "default"), ..labels(false) };
+            let one = Unlabelled { uid: "u".into(), resource_version: "7".into(), since: Instant::now() };
+            let answer = labels.send(Key::new("ns", "job"), one).await;
+            labels.answered(answer, &mut BTreeMap::new());
+            let (_, failures, until) = &labels.refused[&Key::new("ns", "job")];
+            assert_eq!((*failures, *until - Instant::now()), (1, Duration::from_secs(7)), "{body}");
+        }
     }
 
     #[tokio::test]

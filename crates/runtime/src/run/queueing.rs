@@ -197,6 +197,11 @@ impl Queueing {
         self.sides.as_ref().map(|sides| sides.queues.gauges())
     }
 
+    /// Whether a Queue is there.
+    pub fn has_queue(&self, queue: &Key) -> bool {
+        self.sides.as_ref().is_some_and(|sides| sides.queues.has_queue(queue))
+    }
+
     /// Takes in a change that a watch reported.
     pub fn step(&mut self, event: QueueEvent) {
         self.lifetimes.step(&event);

@@ -67,6 +67,7 @@ fn a_unit_waits_for_its_class_and_for_its_queue_and_says_so() {
     let gauges = world.controller.gauges();
     assert_eq!(gauges.without_queue, [("QueueNotFound", 1)].into(), "{gauges:?}");
     assert!(gauges.waiting.is_empty(), "{gauges:?}");
+    assert_eq!(["q", "other"].map(|queue| world.controller.has_queue(&key(queue))), [true, false]);
 }
 
 #[test]

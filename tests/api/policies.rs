@@ -3,10 +3,12 @@
 
 use std::time::{Duration, Instant};
 
+use framework_api::queue::{ENQUEUED_ANNOTATION, HELD_ANNOTATION};
 use serde_json::{Value, json};
 
 use crate::cluster::kubectl;
 use crate::namespace::{TestNamespace, framework, role};
+use crate::units::unit;
 
 const ACCOUNT: &str = "system:serviceaccount:frameworkcontroller:frameworkcontroller";
 const SLOT: &str = "frameworkcontroller.microsoft.com/slot";
@@ -54,7 +56,8 @@ impl Fixture {
     fn patch(&self, user: &str, target: &str, patch: &Value) -> Result<String, String> {
         let patch = format!("--patch={patch}");
         // Custom resources have no strategic merge; only that changes one field of one container.
-        let merge = if target.starts_with("framework/") { "--type=merge" } else { "--type=strategic" };
+        let is_custom = target.starts_with("framework/") || target.starts_with("queueunit/");
+        let merge = if is_custom { "--type=merge" } else { "--type=strategic" };
         self.user(user, &["patch", target, merge, "-o=name", &patch], &Value::Null)
     }
 
@@ -304,6 +307,45 @@ fn users_do_not_set_the_slot_label_of_a_framework_that_is_there() {
     refused(fixture.patch(user, job, &labels(json!({SLOT: "7"}))), &words);
     let overwrite = format!("{SLOT}=8");
     let admin = ["--namespace", "policy-framework-labels", "label", "--overwrite", job, &overwrite];
+    kubectl(&admin, "").expect("an administrator of the cluster may");
+}
+
+#[test]
+fn users_set_no_annotation_that_decides_about_a_queue_unit() {
+    let fixture = Fixture::new("policy-annotations");
+    let (user, target) = ("annotates-units", "queueunit/job");
+    fixture.grant(user, "create,get,update,patch", "queueunits.queue.k8s.io");
+    let ours = [(ENQUEUED_ANNOTATION, "2026-01-02T03:04:05Z"), (HELD_ANNOTATION, "{}")];
+    let with = |annotations: Value| {
+        let mut unit = unit("job");
+        unit["metadata"]["annotations"] = annotations;
+        unit
+    };
+    let change = |who: &str, annotations: Value| {
+        fixture.patch(who, target, &json!({"metadata": {"annotations": annotations}}))
+    };
+    let words = |key: &str| format!("only the controller sets the annotation {key} of a QueueUnit");
+    await_that("the policy is in force", || {
+        fixture.try_create(user, &with(json!({ENQUEUED_ANNOTATION: "x"}))).is_err()
+    });
+
+    for (key, value) in ours {
+        refused(fixture.try_create(user, &with(json!({key: value}))), &words(key));
+        fixture.try_create(ACCOUNT, &with(json!({key: value}))).expect("the controller creates it so");
+    }
+    fixture.create(user, &with(json!({"team": "a"}))).expect("an annotation of the user");
+    for (key, value) in ours {
+        refused(change(user, json!({key: value})), &words(key));
+        change(ACCOUNT, json!({key: value})).expect("the controller sets it");
+        for other in [json!(null), json!("x")] {
+            refused(change(user, json!({key: other})), &words(key));
+        }
+    }
+    refused(fixture.user(user, &["replace", "-f=-"], &with(json!({}))), &words(ENQUEUED_ANNOTATION));
+    change(user, json!({"team": "b", "other": "c"})).expect("annotations of the user");
+    fixture.patch(user, target, &json!({"spec": {"priority": 7}})).expect("a priority");
+    let clear = format!("{ENQUEUED_ANNOTATION}-");
+    let admin = ["--namespace=policy-annotations", "annotate", target, &clear];
     kubectl(&admin, "").expect("an administrator of the cluster may");
 }
 

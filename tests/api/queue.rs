@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::cluster::{installed, kubectl};
+use crate::cluster::{install, installed, kubectl};
 use crate::units::{PATIENCE, POLICY, UnitNamespace, answer, queue, refused, unit, with};
 
 #[tokio::test]
@@ -85,6 +85,48 @@ async fn an_invalid_unit_or_queue_is_refused_and_the_message_names_the_field() {
         assert!(refusal.contains(words), "{words:?} is missing in\n{refusal}");
     }
     namespace.try_create(&queue(&long[1..], json!({}))).await.expect("a name of 63 characters");
+}
+
+/// The schema before the rule, under a group of its own: the unit that an older controller's cluster has
+/// stored.
+#[test]
+fn a_unit_stored_before_the_rule_on_names_still_takes_writes() {
+    // Later in the alphabet than the true group, which kubectl takes where a test names none.
+    const GROUP: &str = "units.test.microsoft.com";
+    installed();
+    let of_group = |text: &str| text.replace(framework_api::queue::GROUP, GROUP);
+    let resource = of_group(crd::queue::UNITS);
+    let mut today: Value = serde_saphyr::from_str(&of_group(&crd::queue::unit_manifest())).expect("YAML");
+    today["spec"]["names"].as_object_mut().expect("names").remove("shortNames").expect("qu");
+    let mut before = today.clone();
+    let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
+    let spec = before.pointer_mut(spec).expect("the schema of the spec");
+    let name = spec["properties"]["consumerRef"]["properties"]["name"].as_object_mut();
+    name.expect("the name of a job").remove("x-kubernetes-validations").expect("its rule");
+    install(&resource, &before.to_string());
+    kubectl(&["create", "namespace", "unit-stored"], "").expect("a namespace");
+    let bad = |name: &str| {
+        let mut unit = with(name, "/consumerRef/name", json!("a/status"));
+        unit["apiVersion"] = json!(format!("{GROUP}/v1alpha1"));
+        unit.to_string()
+    };
+    let create = ["--namespace=unit-stored", "create", "-f=-"];
+    kubectl(&create, &bad("old")).expect("there is no rule");
+
+    install(&resource, &today.to_string());
+    let deadline = Instant::now() + PATIENCE;
+    while kubectl(&[&create[..], &["--dry-run=server"]].concat(), &bad("new")).is_ok() {
+        assert!(Instant::now() < deadline, "the rule never came into force");
+    }
+    let patch = |flags: &[&str], patch: Value| {
+        let (flag, target) = (format!("--patch={patch}"), format!("{resource}/old"));
+        let patch = ["--namespace=unit-stored", "patch", &target, "--type=merge", &flag];
+        kubectl(&[&patch[..], flags].concat(), "")
+    };
+    patch(&["--subresource=status"], json!({"status": {"phase": "Enqueued"}})).expect("a status");
+    patch(&[], json!({"spec": {"priority": 7}})).expect("a priority");
+    patch(&[], json!({"metadata": {"finalizers": ["a.b/c"]}})).expect("a finalizer");
+    patch(&[], json!({"metadata": {"finalizers": null}})).expect("its removal");
 }
 
 #[tokio::test]

@@ -127,7 +127,7 @@ pub struct ConsumerRef {
     #[schemars(length(min = 1, max = 63))]
     pub kind: String,
     /// Its name.
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), transform = crate::schema::queue::job_name)]
     pub name: String,
     /// Its namespace. If set, it must be the unit's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -279,7 +279,7 @@ fn the_chart_is_made_from_what_kustomize_renders() {
     let objects = rendered.split("---\n").filter(|object| !object.contains("\nkind: Namespace\n"));
     let is_policy = |object: &&str| object.contains("\nkind: ValidatingAdmissionPolicy");
     let (policies, others): (Vec<&str>, Vec<&str>) = objects.partition(is_policy);
-    assert_eq!(policies.len(), 10, "policies and their bindings");
+    assert_eq!(policies.len(), 12, "policies and their bindings");
     check("deploy/chart/Chart.yaml", &chart_file());
     check("deploy/chart/values.yaml", &values());
     check("deploy/chart/files/frameworkcontroller.yaml", &read("base/frameworkcontroller.yaml"));

@@ -70,6 +70,16 @@ fn unchanged(now: &str, old: &str) -> String {
     format!("has({now}) == has({old}) && (!has({now}) || {now} == {old})")
 }
 
+/// The name of a job must be one that an object may have: the controller puts it into paths. One that an
+/// older schema stored may stay, as it cannot be changed.
+pub(crate) fn job_name(schema: &mut Schema) {
+    let label = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
+    let rule = Rule::new(format!("oldSelf.hasValue() || self.matches('^{label}([.]{label})*$')"))
+        .message("name is a DNS subdomain: lower-case letters and digits, and between them dashes and dots")
+        .optional_old_self(true);
+    add(schema, rule);
+}
+
 /// The name of a queue must be a valid object name.
 pub(crate) fn queue_name(schema: &mut Schema) {
     object_name(schema, "queue is the name of a Queue", "for the Queue named default");

@@ -1,9 +1,13 @@
 //! The command line.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use framework_api::name::is_namespace;
 use jiff::SignedDuration;
 
 use crate::failure::{Failure, Tasks};
@@ -11,6 +15,9 @@ use crate::failure::{Failure, Tasks};
 /// The end of the help.
 const AFTER_HELP: &str = "A NAME is the name of a Framework, also as fw/NAME.\n\
                           Exits with 0 if all went well, 1 if not, and 2 for a bad argument.";
+
+/// The longest wait: a year. Far more would be beyond the clock.
+const LONGEST: Duration = Duration::from_secs(8_760 * 3_600);
 
 /// Shows, explains and changes Frameworks
 #[derive(Clone, Debug, Parser)]
@@ -25,11 +32,23 @@ pub struct Args {
     pub global: Global,
 }
 
+impl Args {
+    /// Reads a command line. Fails also if it names a TaskRole or Tasks twice where only one could count.
+    pub fn read<Word: Into<OsString> + Clone>(
+        line: impl IntoIterator<Item = Word>,
+    ) -> Result<Args, clap::Error> {
+        let args = Args::try_parse_from(line)?;
+        let Some(name) = args.command.named_twice() else { return Ok(args) };
+        let problem = format!("{name:?} is named twice, and only one of the two could count: give it once");
+        Err(Args::command().error(ErrorKind::ArgumentConflict, problem))
+    }
+}
+
 /// The options of all verbs.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Global {
     /// The namespace [default: that of the kubeconfig's context]
-    #[arg(short, long, global = true, value_name = "NAME")]
+    #[arg(short, long, global = true, value_name = "NAME", value_parser = namespace)]
     pub namespace: Option<String>,
     /// The context of the kubeconfig [default: its current one]
     #[arg(long, global = true, value_name = "NAME")]
@@ -96,6 +115,28 @@ pub enum Command {
     Wait(Wait),
     /// Show the life of a manifest without a cluster, and the rules that decide it
     Simulate(Simulate),
+}
+
+impl Command {
+    /// The TaskRole, or the Tasks, that two arguments name of which only one could count.
+    fn named_twice(&self) -> Option<String> {
+        match self {
+            Command::Scale(Scale { role, .. }) => twice(role.iter().map(|number| number.role.clone())),
+            Command::Simulate(Simulate { fail, run, .. }) => {
+                // A failure of the first attempts alone leaves the later ones to the other options.
+                let always = fail.iter().filter(|failure| failure.times.is_none());
+                let always = always.map(|failure| failure.tasks.to_string());
+                let fails = twice(fail.iter().map(|failure| failure.tasks.to_string()));
+                fails.or_else(|| twice(run.iter().map(Tasks::to_string).chain(always)))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn twice(mut names: impl Iterator<Item = String>) -> Option<String> {
+    let mut seen = BTreeSet::new();
+    names.find(|name| !seen.insert(name.clone()))
 }
 
 /// One Framework.
@@ -219,24 +260,39 @@ fn duration(text: &str) -> Result<Duration, String> {
         return Ok(Duration::ZERO);
     }
     let read = text.parse::<SignedDuration>().ok().and_then(|read| Duration::try_from(read).ok());
-    read.ok_or_else(|| format!("{text:?} is not a duration: give one such as 90s, 5m or 2h30m"))
+    read.filter(|read| *read <= LONGEST).ok_or_else(|| {
+        format!("{text:?} is not a duration of at most 8760h: give one such as 90s, 5m or 2h30m")
+    })
 }
 
-/// The name in `name`, `fw/name` or `framework/name`.
+/// The name in `name`, `fw/name` or `framework/name`. A path with any other one could lead elsewhere.
 fn framework(text: &str) -> Result<String, String> {
-    let Some((kind, name)) = text.split_once('/') else { return Ok(text.to_owned()) };
-    match kind {
-        "fw" | "framework" | "frameworks" | "frameworks.frameworkcontroller.microsoft.com" => {
-            Ok(name.to_owned())
-        }
-        _ => Err(format!("{kind:?} is not a Framework: give NAME or fw/NAME")),
+    let (kind, name) = text.split_once('/').unwrap_or(("fw", text));
+    if !matches!(kind, "fw" | "framework" | "frameworks" | "frameworks.frameworkcontroller.microsoft.com") {
+        return Err(format!("{kind:?} is not a Framework: give NAME or fw/NAME"));
     }
+    let is_subdomain = name.len() <= 253 && name.split('.').all(is_namespace);
+    is_subdomain.then(|| name.to_owned()).ok_or_else(|| {
+        format!(
+            "{name:?} is not the name of an object: give up to 253 lower-case letters and digits, and \
+             between them dashes and dots"
+        )
+    })
+}
+
+/// The name of a namespace.
+fn namespace(text: &str) -> Result<String, String> {
+    is_namespace(text).then(|| text.to_owned()).ok_or_else(|| {
+        format!(
+            "{text:?} is not the name of a namespace: give up to 63 lower-case letters and digits, and \
+             between them dashes"
+        )
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_well_formed() {
@@ -249,6 +305,49 @@ mod tests {
             assert_eq!(framework(text), Ok("a".to_owned()), "{text}");
         }
         assert!(framework("pod/a").unwrap_err().contains("not a Framework"));
+    }
+
+    #[test]
+    fn a_name_that_would_lead_to_another_url_is_refused() {
+        let longest = format!("{0}.{0}.{0}.{1}", "a".repeat(63), "a".repeat(61));
+        for name in ["a", "7", "a-b.c", &longest] {
+            assert_eq!(framework(&format!("fw/{name}")), Ok(name.to_owned()));
+        }
+        let too_long = format!("{longest}a");
+        for name in ["", "a/status", "..", "a?watch=1", "a#", "%61", "A", "a b", "-a", "a.-b", &too_long] {
+            let refusal = framework(&format!("fw/{name}")).unwrap_err();
+            assert!(refusal.contains("is not the name of an object"), "{refusal}");
+        }
+        assert_eq!(namespace("team-a"), Ok("team-a".to_owned()));
+        for name in ["", "a/b", "..", "a.b", "a?", "A"] {
+            assert!(namespace(name).unwrap_err().contains("is not the name of a namespace"), "{name}");
+        }
+        for line in ["get -n a/b", "stop fw/a/status"] {
+            let read = Args::read(["kubectl framework"].into_iter().chain(line.split(' ')));
+            assert_eq!(read.unwrap_err().kind(), ErrorKind::ValueValidation, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_task_role_or_task_that_is_named_twice_is_refused() {
+        let read = |line: &str| Args::read(["kubectl framework"].into_iter().chain(line.split(' ')));
+        for (line, name) in [
+            ("scale a w=1 v=1 w=2", "\"w\""),
+            ("simulate f --fail w:0=1 --fail w:0=2x1", "\"w:0\""),
+            ("simulate f --run w --run w", "\"w\""),
+            ("simulate f --fail w:3=1 --run w:3", "\"w:3\""),
+        ] {
+            let refusal = read(line).unwrap_err();
+            assert_eq!(refusal.kind(), ErrorKind::ArgumentConflict, "{line}");
+            assert!(refusal.to_string().contains(&format!("{name} is named twice")), "{refusal}");
+        }
+        for line in [
+            "scale a w=1 v=1",
+            "simulate f --fail w=1 --fail w:0=2 --fail w:1=2 --run v --run v:1",
+            "simulate f --fail w:1=2x1 --run w:1",
+        ] {
+            assert!(read(line).is_ok(), "{line}");
+        }
     }
 
     #[test]
@@ -270,8 +369,9 @@ mod tests {
         }
         assert_eq!(duration("0"), Ok(Duration::ZERO));
         assert_eq!(duration("1m30s"), Ok(Duration::from_secs(90)));
-        for text in ["90", "-5s", "soon"] {
-            assert!(duration(text).unwrap_err().contains("is not a duration"), "{text}");
+        assert_eq!(duration("8760h"), Ok(LONGEST));
+        for text in ["90", "-5s", "soon", "8760h 1s", "9223372036854775807s", "99999999999999999999h"] {
+            assert!(duration(text).unwrap_err().contains("is not a duration of at most 8760h"), "{text}");
         }
     }
 

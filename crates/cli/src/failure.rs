@@ -1,5 +1,6 @@
 //! Tasks that fail or run on in a simulation, as options name them.
 
+use std::fmt;
 use std::str::FromStr;
 
 /// One Task, or all of a TaskRole: `worker:3` or `worker`.
@@ -20,6 +21,15 @@ pub struct Failure {
     pub code: i32,
     /// In how many first attempts of the Task; `None`: in all.
     pub times: Option<u32>,
+}
+
+impl fmt::Display for Tasks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.index {
+            Some(index) => write!(f, "{}:{index}", self.role),
+            None => f.write_str(&self.role),
+        }
+    }
 }
 
 impl FromStr for Tasks {

@@ -5,7 +5,6 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser;
 use framework_cli::args::Args;
 use framework_cli::complete;
 
@@ -17,7 +16,8 @@ async fn main() -> ExitCode {
         print!("{}", complete::run(&words.collect::<Vec<_>>()).await);
         return ExitCode::SUCCESS;
     }
-    let answer = framework_cli::run(&Args::parse()).await;
+    let args = Args::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
+    let answer = framework_cli::run(&args).await;
     let text = match &answer {
         Ok(text) => text.as_str(),
         Err(error) => error.output(),

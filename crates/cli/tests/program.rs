@@ -16,6 +16,9 @@ fn help_goes_to_stdout_and_errors_to_stderr() {
     assert!(String::from_utf8(help.stdout).unwrap().contains("Usage: kubectl framework"));
     for (arguments, code, words) in [
         (&["get", "pod/a"][..], 2, "give NAME or fw/NAME"),
+        (&["stop", "fw/a/status"][..], 2, "\"a/status\" is not the name of an object"),
+        (&["scale", "a", "w=1", "w=2"][..], 2, "\"w\" is named twice"),
+        (&["wait", "a", "--timeout=9223372036854775807s"][..], 2, "is not a duration of at most 8760h"),
         (&["fetch"][..], 2, "unrecognized subcommand"),
         (
             &["get", "--kubeconfig=/nowhere/kubeconfig"][..],

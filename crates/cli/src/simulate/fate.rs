@@ -50,15 +50,15 @@ impl Fates {
     /// The fate of the Pod of a Task, after the Task had so many Pods before.
     pub fn of(&self, role: &str, index: i32, before: u32) -> Fate {
         let at = |index| self.failures.get(&(role.to_owned(), index));
-        let failure = at(Some(index)).or_else(|| at(None));
+        let runs = |at: Option<i32>| self.endless.iter().any(|tasks| tasks.role == role && tasks.index == at);
+        let failure = at(Some(index)).or_else(|| at(None).filter(|_| !runs(Some(index))));
         if let Some((code, times)) = failure
             && times.is_none_or(|times| before < times)
         {
             return Fate { seconds: Some(FAILS_AFTER), code: *code };
         }
-        let is_endless = |tasks: &Tasks| tasks.role == role && tasks.index.is_none_or(|one| one == index);
-        let seconds = (!self.endless.iter().any(is_endless)).then_some(SUCCEEDS_AFTER);
-        Fate { seconds, code: 0 }
+        let is_endless = runs(Some(index)) || runs(None);
+        Fate { seconds: (!is_endless).then_some(SUCCEEDS_AFTER), code: 0 }
     }
 }
 
@@ -73,11 +73,12 @@ mod tests {
             let Tasks { role, index } = failure.tasks.clone();
             ((role, index), (failure.code, failure.times))
         };
-        let endless = vec!["w:1".parse().unwrap()];
+        let endless = ["w:1", "w:2"].map(|text| text.parse().unwrap()).to_vec();
         let fates = Fates { failures: failures.iter().map(entry).collect(), endless };
         assert_eq!(fates.of("w", 0, 9), Fate { seconds: Some(30), code: 1 });
         assert_eq!(fates.of("w", 1, 0), Fate { seconds: Some(30), code: 2 });
         assert_eq!(fates.of("w", 1, 1), Fate { seconds: None, code: 0 });
+        assert_eq!(fates.of("w", 2, 0), Fate { seconds: None, code: 0 });
         assert_eq!(fates.of("v", 0, 0), Fate { seconds: Some(60), code: 0 });
     }
 }

@@ -11,6 +11,10 @@ use crate::report::Queue;
 use crate::scenario::{Queues, Scenario, Unit};
 use crate::tracker::{QuotaPeriod, Tracker};
 
+/// The least time in seconds between the first release and the last that gives a rate. The events of units
+/// that are released together arrive closer to each other.
+const LEAST: f64 = 0.001;
+
 /// The use of quota by one unit.
 #[derive(Clone, Copy, Debug)]
 pub struct QuotaUse<'a> {
@@ -44,7 +48,7 @@ pub fn over_admissions(queues: &Queues, uses: &[QuotaUse<'_>]) -> Vec<String> {
                 *sum = sum.saturating_sub(*asked);
                 continue;
             }
-            *sum += asked;
+            *sum = sum.saturating_add(*asked);
             let limit = queues.quota.get(resource).copied().unwrap_or(u64::MAX);
             if *sum > limit {
                 exceeded = Some(format!("{resource} {sum} of {limit}"));
@@ -76,11 +80,11 @@ pub fn judge(
         .collect();
     let over = uses.map(|uses| over_admissions(queues, &uses));
     let (releases, first, last) = tracker.came_to_run(|group| !scenario.runs_until_all_wait(group));
-    let seconds =
-        first.zip(last).map_or(0.0, |(first, last): (Instant, Instant)| (last - first).as_secs_f64());
+    let seconds = first.zip(last).map(|(first, last): (Instant, Instant)| (last - first).as_secs_f64());
+    let seconds = seconds.filter(|seconds| *seconds >= LEAST);
     Queue {
         releases,
-        releases_per_second: releases as f64 / seconds.max(0.001),
+        releases_per_second: seconds.map(|seconds| releases as f64 / seconds),
         over_admitted: over.as_ref().map(Vec::len),
         turn_p99_seconds: turns(0.99),
         turn_max_seconds: turns(1.0),

@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
+use super::bounds::{JOBS, PODS, TASKS, check_time};
 use super::queues::{Queues, Unit};
 
 /// A number of equal jobs.
@@ -110,21 +111,62 @@ impl Group {
         self.unit.as_ref().is_some_and(|unit| unit.until_all_wait)
     }
 
+    /// Makes all its times `factor` times as long. Whole seconds stay at least one.
+    pub(super) fn shorten(&mut self, factor: f64) {
+        self.start_seconds *= factor;
+        self.task_roles.iter_mut().for_each(|role| role.run_seconds *= factor);
+        self.unit.iter_mut().for_each(|unit| unit.run_seconds *= factor);
+        self.rescale.iter_mut().for_each(|rescale| rescale.after_seconds *= factor);
+        let whole = [
+            &mut self.ttl_seconds_after_finished,
+            &mut self.active_deadline_seconds,
+            &mut self.deadline_at_seconds,
+            &mut self.expire_at_seconds,
+        ];
+        for seconds in whole.into_iter().flatten() {
+            *seconds = ((f64::from(*seconds) * factor).round() as u32).max((*seconds).min(1));
+        }
+    }
+
     /// An error that names the first wrong field and the allowed values.
     pub(super) fn check(&self, queues: Option<&Queues>) -> Result<()> {
         const OUTCOMES: [&str; 4] = ["Succeeded", "Failed", "DeadlineExceeded", "Deleted"];
         ensure!(framework_api::name::is_dns_word(&self.name), "name: use a to z and 0 to 9 only");
-        ensure!(self.jobs >= 1, "jobs: at least 1 is needed");
+        ensure!((1..=JOBS).contains(&self.jobs), "jobs: 1 to {JOBS} are allowed");
         self.check_unit(queues)?;
-        ensure!((1..=10_000).contains(&self.tasks()), "taskRoles: 1 to 10000 Tasks are allowed");
-        ensure!(self.per_second.is_none_or(|rate| rate > 0.0), "perSecond: must be above 0");
-        ensure!(self.start_seconds >= 0.0, "startSeconds: must be 0 or above");
+        for role in &self.task_roles {
+            role.check().with_context(|| format!("taskRoles: {}", role.name))?;
+        }
+        ensure!((1..=TASKS).contains(&self.tasks()), "taskRoles: 1 to {TASKS} Tasks are allowed");
+        ensure!(self.pods.is_none_or(|pods| pods <= PODS), "pods: at most {PODS} are allowed");
+        self.check_times()?;
         ensure!(
             OUTCOMES.contains(&self.outcome.as_str()),
             "outcome: {} is none of {}",
             self.outcome,
             OUTCOMES.join(", ")
         );
+        Ok(())
+    }
+
+    fn check_times(&self) -> Result<()> {
+        let is_rate = |rate: f64| rate > 0.0 && rate.is_finite();
+        ensure!(self.per_second.is_none_or(is_rate), "perSecond: must be a number above 0");
+        check_time("startSeconds", self.start_seconds)?;
+        let arrival = |rate: f64| self.start_seconds + (self.jobs - 1) as f64 / rate;
+        check_time("perSecond: the arrival of the last job", self.per_second.map_or(0.0, arrival))?;
+        for rescale in &self.rescale {
+            check_time("rescale: afterSeconds", rescale.after_seconds)?;
+            ensure!(rescale.task_number <= TASKS, "rescale: taskNumber: at most {TASKS} are allowed");
+        }
+        for (field, seconds) in [
+            ("ttlSecondsAfterFinished", self.ttl_seconds_after_finished),
+            ("activeDeadlineSeconds", self.active_deadline_seconds),
+            ("deadlineAtSeconds", self.deadline_at_seconds),
+            ("expireAtSeconds", self.expire_at_seconds),
+        ] {
+            check_time(field, seconds.unwrap_or(0).into())?;
+        }
         Ok(())
     }
 
@@ -136,5 +178,12 @@ impl Group {
         let unit = self.unit.as_ref().filter(|_| self.task_roles.is_empty() && self.rescale.is_empty());
         let unit = unit.context("with a `queue`, a group has a `unit` and neither taskRoles nor rescale")?;
         unit.check(queues).context("unit")
+    }
+}
+
+impl TaskRole {
+    fn check(&self) -> Result<()> {
+        ensure!(self.task_number <= TASKS, "taskNumber: at most {TASKS} are allowed");
+        check_time("runSeconds", self.run_seconds)
     }
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 
+use super::bounds::check_time;
+
 /// Equal namespaces, each with Queues and one ResourceQuota. The units of a group are spread evenly over all
 /// Queues.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,7 +63,7 @@ impl Queues {
 impl Unit {
     /// An error that names the first wrong field and the allowed values.
     pub(super) fn check(&self, queues: &Queues) -> Result<()> {
-        ensure!(self.run_seconds >= 0.0, "runSeconds: must be 0 or above");
+        check_time("runSeconds", self.run_seconds)?;
         for (resource, asked) in &self.resource {
             let limit = queues.quota.get(resource).copied().unwrap_or(u64::MAX);
             ensure!(*asked <= limit, "resource: {resource}: {asked} is more than the quota of {limit}");

@@ -1,8 +1,12 @@
 //! Releases beyond the quota are found in a history, however short they are.
 
-use framework_loadtest::admission::{QuotaUse, over_admissions};
+use std::time::{Duration, Instant};
+
+use framework_loadtest::admission::{QuotaUse, judge, over_admissions};
+use framework_loadtest::partial_status::{Observation, Phase};
 use framework_loadtest::scenario::{Queues, Scenario, Unit};
-use framework_loadtest::tracker::QuotaPeriod;
+use framework_loadtest::tracker::{QuotaPeriod, Tracker};
+use jiff::Timestamp;
 
 /// A unit: its namespace, its requested CPUs, and the resourceVersions of its release and its deletion.
 type Line = (usize, u64, u64, Option<u64>);
@@ -33,6 +37,8 @@ fn a_history_is_checked_against_the_quota_at_every_moment() {
     // Too much for one version only, and all is well before and after.
     let flash = [(0, 15, 5, None), (0, 6, 7, Some(8)), (0, 5, 9, None)];
     assert_eq!(over(&flash), ["a0 in namespace 0 at resourceVersion 7: cpu 21 of 20"]);
+    let huge = [(0, u64::MAX, 5, None), (0, u64::MAX, 6, None)];
+    assert_eq!(over(&huge).len(), 2, "their sum does not overflow");
 }
 
 #[test]
@@ -50,4 +56,26 @@ fn a_unit_that_blocks_others_is_not_scaled() {
     let tenth = Scenario::parse(text).expect("a good scenario").scaled(0.1);
     let jobs: Vec<usize> = tenth.groups.iter().map(|group| group.jobs).collect();
     assert_eq!(jobs, [50, 5000]);
+}
+
+/// Releases a second of units that were released so many milliseconds after the start.
+fn rate(releases: &[u64]) -> Option<f64> {
+    let text = "description: d\nqueue: {namespaces: 1, queues: 1, quota: {cpu: 9}}\n\
+        groups: [{name: a, jobs: 9, unit: {resource: {cpu: 1}}}]";
+    let scenario = Scenario::parse(text).expect("a good scenario");
+    let queues = scenario.queue.as_ref().expect("it has queues");
+    let (mut tracker, start) = (Tracker::default(), Instant::now());
+    for (number, after) in releases.iter().enumerate() {
+        let name = format!("a{number}");
+        tracker.expect(name.clone(), "a", start);
+        let seen = Observation { name, phase: Phase::Running, outcome: None, version: 1 };
+        tracker.saw(&seen, start + Duration::from_millis(*after), Timestamp::UNIX_EPOCH);
+    }
+    judge(&scenario, queues, &tracker, |_| None).releases_per_second
+}
+
+#[test]
+fn releases_have_a_rate_only_if_time_passed_between_two_of_them() {
+    assert_eq!(rate(&[0, 500, 2000]), Some(1.5));
+    assert_eq!([rate(&[]), rate(&[700]), rate(&[700, 700])], [None; 3]);
 }

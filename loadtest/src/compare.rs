@@ -6,12 +6,13 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 
 use crate::figure::{Figure, Kind, figures};
 use crate::number::{count, ratio, short};
 use crate::report::{Report, Run};
 use crate::saved;
+use crate::scenario::Scenario;
 use noise::{Significance, bound, holds_elsewhere, judge};
 
 /// The arguments of `loadtest compare`.
@@ -72,9 +73,9 @@ pub fn compare(before: &Report, after: &Report) -> Result<Comparison> {
         let scenario = &report.scenario;
         format!("{} ({}, {})", scenario.name, count(scenario.jobs(), "job"), count(scenario.tasks(), "Task"))
     };
-    let same =
-        before.scenario.groups == after.scenario.groups && before.scenario.pinned == after.scenario.pinned;
-    ensure!(same, "the reports are of different work: {} and {}", work(before), work(after));
+    if let Some(field) = other_work(&before.scenario, &after.scenario) {
+        bail!("the reports are of different work: {} and {} differ in {field}", work(before), work(after));
+    }
     let mut comparison = Comparison { notes: versions(before, after), changes: Vec::new() };
     let same_machine = is_same_machine(before, after);
     if !same_machine {
@@ -95,6 +96,17 @@ pub fn compare(before: &Report, after: &Report) -> Result<Comparison> {
         comparison.notes.push(format!("{} is only in the second.", run.title()));
     }
     Ok(comparison)
+}
+
+/// The first field in which the work of two scenarios differs.
+fn other_work(one: &Scenario, other: &Scenario) -> Option<&'static str> {
+    let fields = [
+        ("groups", one.groups == other.groups),
+        ("queue", one.queue == other.queue),
+        ("replicaKills", one.replica_kills == other.replica_kills),
+        ("pinned", one.pinned == other.pinned),
+    ];
+    fields.into_iter().find_map(|(field, is_same)| (!is_same).then_some(field))
 }
 
 /// The run of the same system and profile.

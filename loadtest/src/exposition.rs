@@ -5,6 +5,9 @@
 
 use std::collections::BTreeMap;
 
+/// When a process started.
+const STARTED: &str = "process_start_time_seconds";
+
 /// Labels by name.
 pub type Labels = BTreeMap<String, String>;
 
@@ -50,16 +53,27 @@ impl Scrape {
         self.sum(name, |_| true)
     }
 
+    /// How far a sum of counters grew since an earlier scrape; `None` if there are none, or a process was
+    /// started again. What it counted before that is lost, so that each number would be too small.
+    pub fn growth(&self, before: &Scrape, sum: impl Fn(&Scrape) -> Option<f64>) -> Option<f64> {
+        let is_same = self.total(STARTED) == before.total(STARTED);
+        let grown = sum(self)? - sum(before).unwrap_or(0.0);
+        (is_same && grown >= 0.0).then_some(grown)
+    }
+
     /// The least bound of a histogram that contains this share of the observations since `before`. `None` if
-    /// nothing was observed, or the share lies beyond the last bound.
+    /// nothing was observed, the share lies beyond the last bound, or a process was started again.
     pub fn bound(&self, before: Option<&Scrape>, histogram: &str, share: f64) -> Option<f64> {
         let name = format!("{histogram}_bucket");
         let mut counts = Vec::new();
         for (labels, count) in self.samples.get(&name)? {
             let Some(text) = labels.get("le") else { continue };
-            let earlier =
-                before.and_then(|scrape| scrape.sum(&name, |labels| labels.get("le") == Some(text)));
-            counts.push((text.parse::<f64>().ok()?, count - earlier.unwrap_or(0.0)));
+            let within = |scrape: &Scrape| scrape.sum(&name, |labels| labels.get("le") == Some(text));
+            let grown = match before {
+                Some(before) => self.growth(before, within)?,
+                None => *count,
+            };
+            counts.push((text.parse::<f64>().ok()?, grown));
         }
         counts.sort_by(|one, other| one.0.total_cmp(&other.0));
         let all = counts.last().map(|(_, count)| *count).filter(|all| *all > 0.0)?;
@@ -132,6 +146,23 @@ mod tests {
         assert_eq!(after.bound(Some(&before), "t", 1.0), Some(1.0));
         assert_eq!(after.bound(None, "t", 1.0), None, "beyond the last");
         assert_eq!(before.bound(Some(&before), "t", 0.5), None, "nothing");
+    }
+
+    #[test]
+    fn counters_of_a_process_that_was_started_again_have_no_growth() {
+        let scrape = |started: &str, count: u32| {
+            let histogram = format!("t_bucket{{le=\"1\"}} {count}\n");
+            Scrape::parse(&format!("{started}\nbytes_total {count}\n{histogram}"))
+        };
+        let growth = |before: &Scrape, after: &Scrape| {
+            (after.growth(before, |scrape| scrape.total("bytes_total")), after.bound(Some(before), "t", 1.0))
+        };
+        let (first, again) = ("process_start_time_seconds 1.5e9", "process_start_time_seconds 1.6e9");
+        assert_eq!(growth(&scrape(first, 3), &scrape(first, 7)), (Some(4.0), Some(1.0)));
+        assert_eq!(growth(&scrape(first, 3), &scrape(again, 7)), (None, None));
+        assert_eq!(growth(&scrape("", 3), &scrape("", 7)), (Some(4.0), Some(1.0)));
+        assert_eq!(growth(&scrape("", 7), &scrape("", 3)), (None, None), "no start, but fewer");
+        assert_eq!(growth(&Scrape::default(), &scrape("", 7)), (Some(7.0), Some(1.0)), "a new counter");
     }
 
     #[test]

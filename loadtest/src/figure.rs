@@ -89,7 +89,11 @@ pub fn figures(run: &Run) -> Vec<Figure> {
     all.push(Figure::new("jobs/s", run.throughput.jobs_per_second, Kind::Rate, Better::More).short());
     all.push(Figure::new("Tasks/s", run.throughput.tasks_per_second, Kind::Rate, Better::More).short());
     if let Some(queue) = &run.queue {
-        all.push(Figure::new("releases/s", queue.releases_per_second, Kind::Rate, Better::More).short());
+        all.extend(
+            queue
+                .releases_per_second
+                .map(|rate| Figure::new("releases/s", rate, Kind::Rate, Better::More).short()),
+        );
         all.extend(queue.over_admitted.map(|over| {
             Figure::new("units beyond the quota", over as f64, Kind::Count, Better::Less).short()
         }));

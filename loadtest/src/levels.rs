@@ -58,7 +58,7 @@ fn measured(level: Level, scenario: &Scenario, run: &Run) -> Option<f64> {
         Level::ApiServerBytesPerTask => run.bytes.api_server_allocated_per_task,
         Level::ApiServerObjectsPerTask => run.bytes.api_server_objects_per_task,
         Level::ExtraPods => is_counted.then_some(run.totals.pods as f64 - scenario.pods() as f64),
-        Level::ReleasesPerSecond => run.queue.as_ref().map(|queue| queue.releases_per_second),
+        Level::ReleasesPerSecond => run.queue.as_ref()?.releases_per_second,
         Level::OverAdmitted => run.queue.as_ref()?.over_admitted.map(|over| over as f64),
         Level::RequestsPerUnit => is_counted.then_some(run.requests.per_job),
         Level::Unreconciled => run.requests.unreconciled.map(|difference| difference as f64),

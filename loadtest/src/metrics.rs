@@ -1,13 +1,14 @@
 //! The metrics of the API server and of the controller's replicas.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use http::Request;
 use kube::client::Body;
+use tokio::time::Instant;
 
-use crate::exposition::Scrape;
+use crate::exposition::{Labels, Scrape};
 use crate::report::{Process, Replica};
 use crate::system::System;
 
@@ -18,6 +19,7 @@ const EVERY: Duration = Duration::from_millis(200);
 const SLOTS: f64 = 256.0;
 
 const SLOTS_HELD: &str = "frameworkcontroller_slots";
+const LEASE_WRITES: &str = "frameworkcontroller_lease_writes_total";
 const READY: &str = "frameworkcontroller_ready";
 const RECEIVED: &str = "frameworkcontroller_received_bytes_total";
 
@@ -55,8 +57,9 @@ impl Metrics {
         Ok(Scrapes { each, sum })
     }
 
-    /// Waits until each replica has listed what it needs, and several share all slots about equally. No run
-    /// begins while slots still move, or while a replica reads what was there before.
+    /// Waits until each replica has listed what it needs, and together they have all slots in about equal
+    /// shares. No run begins while slots still move, or while a replica reads what was there before. The
+    /// metrics of one replica of several would pass for those of the whole controller.
     pub async fn await_rest(&self) -> Result<()> {
         let deadline = Instant::now() + REST_TIMEOUT;
         loop {
@@ -64,7 +67,9 @@ impl Metrics {
             let ready = scrapes.each.iter().filter(|scrape| is_ready(scrape)).count();
             let slots: Vec<f64> =
                 scrapes.each.iter().map(|scrape| scrape.total(SLOTS_HELD).unwrap_or(0.0)).collect();
-            if ready == slots.len() && (slots.len() <= 1 || are_shared(&slots)) {
+            // A controller without sharding has no slot and writes no Lease.
+            let shares = slots.iter().any(|held| *held > 0.0) || scrapes.sum.total(LEASE_WRITES).is_some();
+            if ready == slots.len() && (are_shared(&slots) || slots.len() == 1 && !shares) {
                 return Ok(());
             }
             ensure!(
@@ -99,16 +104,16 @@ pub fn rows(
     system: System,
 ) -> Vec<Replica> {
     let (earlier, later) = (before.map_or(&[][..], |all| &all.each), after.map_or(&[][..], |all| &all.each));
-    let count = processes.len().max(later.len());
+    // Replicas whose metrics are gone at the end are replicas, too.
+    let count = processes.len().max(earlier.len());
     let mut processes = processes.into_iter();
     let row = |index: usize| {
         let (before, after) = (earlier.get(index), later.get(index));
-        let requests = |scrape: Option<&Scrape>| counted_requests(scrape?, system);
         Replica {
             process: processes.next(),
             slots: after.and_then(|after| after.total(SLOTS_HELD)).map(|slots| slots as usize),
             received_bytes: growth(before, after, RECEIVED).map(|bytes| bytes as u64),
-            requests: requests(after).map(|all| all.saturating_sub(requests(before).unwrap_or(0))),
+            requests: counted_requests(before, after, system),
         }
     };
     (0..count).map(row).collect()
@@ -122,27 +127,39 @@ pub async fn scrape(client: &kube::Client) -> Result<Scrape> {
     Ok(Scrape::parse(&String::from_utf8_lossy(&text)))
 }
 
-/// The number of requests on the resources of its work that the controller counted itself.
-pub fn counted_requests(scrape: &Scrape, system: System) -> Option<usize> {
-    let counted = scrape.sum("frameworkcontroller_api_requests_total", |labels| {
+/// The number of requests on the resources of its work that the controller counted itself between two
+/// scrapes; `None` as for [`Scrape::growth`].
+pub fn counted_requests(before: Option<&Scrape>, after: Option<&Scrape>, system: System) -> Option<usize> {
+    let is_own = |labels: &Labels| {
         let resource = labels.get("resource").map_or("", String::as_str);
         let resource = resource.split('/').next().unwrap_or_default();
         system.counts(resource)
             && labels.get("verb").is_none_or(|verb| verb != "watch")
             // Without a response it is not known whether the request reached the API server.
             && labels.get("code").is_none_or(|code| code != "none")
-    });
-    counted.map(|count| count as usize)
+    };
+    let counted = |scrape: &Scrape| scrape.sum("frameworkcontroller_api_requests_total", is_own);
+    after?.growth(before?, counted).map(|count| count as usize)
 }
 
-/// The growth of a counter between two scrapes.
+/// The growth of a counter between two scrapes; `None` as for [`Scrape::growth`].
 pub fn growth(before: Option<&Scrape>, after: Option<&Scrape>, name: &str) -> Option<f64> {
-    Some(after?.total(name)? - before?.total(name).unwrap_or(0.0))
+    after?.growth(before?, |scrape| scrape.total(name))
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// One replica that answers each scrape with the next text, or with an error.
+    pub(crate) fn answering(mut next: impl FnMut() -> Option<&'static str> + Send + 'static) -> Metrics {
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let (code, text) = next().map_or((503_u16, ""), |text| (200, text));
+            let body = Body::from(text.as_bytes().to_vec());
+            std::future::ready(http::Response::builder().status(code).body(body))
+        });
+        Metrics(vec![kube::Client::new(service, "default")])
+    }
 
     fn scrapes(texts: [&str; 2]) -> Scrapes {
         let each = texts.map(Scrape::parse).to_vec();
@@ -164,6 +181,38 @@ mod tests {
         let rows = rows(Vec::new(), Some(&before), Some(&after), System::Framework);
         assert_eq!(rows.iter().map(|row| row.received_bytes).collect::<Vec<_>>(), [Some(300), Some(50)]);
         assert_eq!(rows.iter().map(|row| row.requests).collect::<Vec<_>>(), [Some(7), Some(3)]);
+    }
+
+    #[test]
+    fn a_replica_that_began_again_or_is_gone_has_no_counts() {
+        let text = "frameworkcontroller_received_bytes_total 400\n\
+            frameworkcontroller_api_requests_total{verb=\"create\",resource=\"pods\",code=\"201\"} 7\n";
+        let before = scrapes([text, text]);
+        let after = scrapes([text, &text.replace("400", "50").replace("} 7", "} 3")]);
+        let counts = |after: Option<&Scrapes>| -> Vec<_> {
+            let rows = rows(Vec::new(), Some(&before), after, System::Framework);
+            rows.into_iter().map(|row| (row.received_bytes, row.requests)).collect()
+        };
+        assert_eq!(counts(Some(&after)), [(Some(0), Some(0)), (None, None)]);
+        assert_eq!(counts(None), [(None, None); 2], "there were two replicas");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_replica_of_several_is_refused_and_one_alone_is_not() {
+        for (text, is_whole) in [
+            ("workqueue_depth 1\n", true),
+            ("frameworkcontroller_slots 0\n", true),
+            ("frameworkcontroller_slots 256\nframeworkcontroller_lease_writes_total 9\n", true),
+            ("frameworkcontroller_slots 128\nframeworkcontroller_lease_writes_total 9\n", false),
+            ("frameworkcontroller_slots 128\n", false),
+            ("frameworkcontroller_slots 0\nframeworkcontroller_lease_writes_total 9\n", false),
+        ] {
+            let waited = answering(move || Some(text)).await_rest().await;
+            assert_eq!(waited.is_ok(), is_whole, "{text}");
+            let why = waited.err().map(|error| error.to_string());
+            let expected = "give --controller-metrics once for each running replica";
+            assert!(why.is_none_or(|why| why.contains(expected)), "{text}");
+        }
     }
 
     #[test]

@@ -43,7 +43,7 @@ const COUNTED: [Column; 7] = [
 
 /// The figures of QueueUnits, which have no Pods.
 const QUEUED: [Column; 10] = [
-    ("releases/s", |run| Some(run.queue.as_ref()?.releases_per_second), short),
+    ("releases/s", |run| run.queue.as_ref()?.releases_per_second, short),
     ("Enqueued, p99", |run| p99(run, ENQUEUED), time),
     ("Dequeued, p99", |run| p99(run, DEQUEUED), time),
     ("requests/unit", |run| counted(run, run.requests.per_job), short),

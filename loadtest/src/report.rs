@@ -105,6 +105,9 @@ pub struct Totals {
     /// The replicas of the controller that were killed, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kills: Vec<Kill>,
+    /// What could not be read or removed at the end of the run, and why. The figures from it are missing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
 }
 
 /// How fast jobs and Tasks ended, from the first creation to the last end.
@@ -133,8 +136,8 @@ pub struct Kill {
 pub struct Queue {
     /// The number of releases, without the units that run until all others are Enqueued.
     pub releases: usize,
-    /// Releases a second, from the first release to the last.
-    pub releases_per_second: f64,
+    /// Releases a second, from the first release to the last; `None` if no time passed between them.
+    pub releases_per_second: Option<f64>,
     /// Releases of all units beyond the quota; `None` if changes were missed.
     pub over_admitted: Option<usize>,
     /// The first of them, in words.
@@ -344,8 +347,11 @@ impl Run {
 }
 
 impl Report {
-    /// Whether every run completed its work and met its levels.
+    /// Whether every run completed its work without a problem, and met its levels.
     pub fn is_met(&self) -> bool {
-        self.runs.iter().all(|run| run.given_up.is_none() && run.levels.iter().all(|level| level.met))
+        self.runs.iter().all(|run| {
+            let is_whole = run.given_up.is_none() && run.totals.problems.is_empty();
+            is_whole && run.levels.iter().all(|level| level.met)
+        })
     }
 }

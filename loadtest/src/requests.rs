@@ -1,7 +1,11 @@
 //! The requests that the API server received, from its audit log.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
+use anyhow::{Context, Result, ensure};
 use framework_audit::{Log, Mark, Record};
 use jiff::Timestamp;
 
@@ -9,6 +13,52 @@ use crate::fake_nodes::FakeNodes;
 use crate::report::{RequestRow, Requests, Series};
 use crate::scenario::Scenario;
 use crate::system::{SLOT_MAP, System};
+
+/// The audit log from the start of a run on.
+#[derive(Debug)]
+pub struct RunLog {
+    log: Log,
+    mark: Mark,
+    /// The file at the start.
+    file: fs::Metadata,
+}
+
+impl RunLog {
+    /// The log in this file from now on. An error if there is no file: the API server has answered requests.
+    pub fn begin(path: &Path) -> Result<RunLog> {
+        let log = Log::new(path.to_owned());
+        let mark = log.mark()?;
+        Ok(RunLog { log, mark, file: metadata(path)? })
+    }
+
+    /// The requests so far. An error if the log cannot have all requests of the run. Without them, each count
+    /// would be 0, which meets levels. `start` is the start of the run.
+    pub fn counted(&self, start: Timestamp, system: System) -> Result<Counted> {
+        let path = self.log.path();
+        let now = metadata(path)?;
+        let is_same = (now.dev(), now.ino()) == (self.file.dev(), self.file.ino());
+        ensure!(
+            is_same && now.len() >= self.file.len(),
+            "--audit-log: {} was replaced or truncated during the run: give a log that is not rotated",
+            path.display()
+        );
+        let counted = Counted::read(&self.log, self.mark, start, system)?;
+        let is_followed = counted.by_second.keys().any(|client| client.starts_with("loadtest"));
+        for (client, is_there) in [("the load test", is_followed), (system.name(), counted.own > 0)] {
+            ensure!(
+                is_there,
+                "--audit-log: {} has no request of {client} since the start of the run: give the log of the \
+                 API server that {client} uses",
+                path.display()
+            );
+        }
+        Ok(counted)
+    }
+}
+
+fn metadata(path: &Path) -> Result<fs::Metadata> {
+    fs::metadata(path).with_context(|| format!("--audit-log: reading {}", path.display()))
+}
 
 /// The requests of one run, counted.
 #[derive(Debug)]
@@ -27,7 +77,7 @@ pub struct Counted {
 
 impl Counted {
     /// Reads the log after `mark`. `start` is the start of the run.
-    pub fn read(log: &Log, mark: Mark, start: Timestamp, system: System) -> anyhow::Result<Counted> {
+    fn read(log: &Log, mark: Mark, start: Timestamp, system: System) -> Result<Counted> {
         let (rows, by_second, nodes) = Default::default();
         let (own, refused, reads, pods) = (0, 0, 0, 0);
         let mut counted = Counted { rows, own, refused, reads, pods, by_second, nodes };
@@ -155,6 +205,61 @@ mod tests {
         let series = counted.series(2.0);
         assert_eq!(series[0].points, [(0.0, 0.0), (1.0, 5.0), (2.0, 0.0)]);
     }
+
+    /// The lines of requests of these clients.
+    fn lines(agents: &[&str]) -> String {
+        let of = |agent: &&str| line(agent, "create", "pods", 201, 1) + "\n";
+        agents.iter().map(of).collect()
+    }
+
+    /// Why the requests of a run are not counted.
+    fn refusal(log: &RunLog) -> String {
+        let start = "2026-11-21T09:00:00Z".parse().unwrap();
+        log.counted(start, System::Framework).map_or_else(|error| error.to_string(), |_| String::new())
+    }
+
+    #[test]
+    fn a_log_without_requests_of_the_run_is_not_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.log");
+        let missing = format!("{:#}", RunLog::begin(&path).unwrap_err());
+        assert!(missing.starts_with(&format!("--audit-log: reading {}: ", path.display())), "{missing}");
+        let (controller, load_test) = ("frameworkcontroller/1 (x)", "loadtest/1");
+        let mut text = lines(&[controller, load_test]);
+        fs::write(&path, &text).unwrap();
+        let log = RunLog::begin(&path).unwrap();
+        for (agents, lacking) in [
+            (&["kubelet/1", controller][..], "has no request of the load test since the start of the run"),
+            (&[load_test][..], ""),
+        ] {
+            text += &lines(agents);
+            fs::write(&path, &text).unwrap();
+            let why = refusal(&log);
+            assert!(why.contains(lacking) && why.is_empty() == lacking.is_empty(), "{why}");
+        }
+        let log = RunLog::begin(&path).unwrap();
+        fs::write(&path, text + &lines(&[load_test])).unwrap();
+        let why = refusal(&log);
+        assert!(why.contains("has no request of frameworkcontroller since the start"), "{why}");
+    }
+
+    #[test]
+    fn a_log_that_was_rotated_during_the_run_is_not_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.log");
+        let of_run = lines(&["frameworkcontroller/1 (x)", "loadtest/1"]);
+        fs::write(&path, &of_run).unwrap();
+        let log = RunLog::begin(&path).unwrap();
+        fs::write(&path, of_run.repeat(2)).unwrap();
+        assert_eq!(refusal(&log), "");
+        fs::rename(&path, dir.path().join("audit-1.log")).unwrap();
+        fs::write(&path, of_run.repeat(2)).unwrap();
+        assert!(refusal(&log).contains("was replaced or truncated"), "{}", refusal(&log));
+        let log = RunLog::begin(&path).unwrap();
+        fs::write(&path, &of_run).unwrap();
+        assert!(refusal(&log).contains("was replaced or truncated"), "{}", refusal(&log));
+    }
+
     #[test]
     fn a_refused_patch_of_a_fake_node_is_no_report() {
         let mut file = tempfile::NamedTempFile::new().unwrap();

@@ -7,26 +7,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use framework_audit::{Log, Mark};
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 use tokio::time::MissedTickBehavior;
 
 use crate::admission;
+use crate::counters::{After, Before};
 use crate::exposition::Scrape;
 use crate::floor::{self, FloorClient};
 use crate::follow::{SharedTracker, follow, lock};
 use crate::generator::{AT_ONCE, Generator};
 use crate::kills::{Killed, Kills, kill_in_turn};
 use crate::levels;
-use crate::metrics::{Metrics, Scrapes, counted_requests, growth, rows, scrape as scrape_server};
+use crate::metrics::{Metrics, growth, rows};
 use crate::namespace::Namespace;
 use crate::number::count;
 use crate::partial_status::Phase;
 use crate::phase_names::{JOBS, UNITS};
 use crate::process::Watched;
 use crate::report::{Bytes, Requests, Run, Throughput, Totals, Used};
-use crate::requests::Counted;
 use crate::sampler::{self, Sampler};
 use crate::scenario::{Queues, Scenario};
 use crate::system::System;
@@ -38,8 +37,6 @@ const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 const PROGRESS_EVERY: u32 = 10;
 /// The name of the controller's processes.
 const CONTROLLER: &str = "frameworkcontroller";
-/// How long the last requests may take to appear in counters and logs.
-const SETTLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The settings of a run.
 #[derive(Clone)]
@@ -82,16 +79,8 @@ impl Setup {
     }
 }
 
-/// The counters before the run.
-struct Before {
-    api_server: Option<Scrape>,
-    controller: Option<Scrapes>,
-    mark: Mark,
-    wall: Timestamp,
-    start: Instant,
-}
-
-/// Runs until all jobs are over, the scenario's timeout has passed, or `interrupted` is ready.
+/// Runs until all jobs are over, the scenario's timeout has passed, or `interrupted` is ready. A failure
+/// during the run or after it is part of the report, and does not replace it.
 pub async fn run(setup: &Setup, interrupted: impl Future<Output = ()>) -> Result<Run> {
     let id = format!("{:x}", Timestamp::now().as_millisecond());
     if let Some(kills) = &setup.kills {
@@ -101,19 +90,31 @@ pub async fn run(setup: &Setup, interrupted: impl Future<Output = ()>) -> Result
         Some(queues) => prepare_queues(setup, queues, &id).await?,
         None => prepare(setup).await?,
     };
-    let outcome = measure(setup, &id, interrupted).await;
+    let mut outcome = measure(setup, &id, interrupted).await;
     if setup.cleanup {
         eprintln!("removing the objects of the run");
-        if setup.system == System::Queue {
-            setup.namespace.clear_queues(Some(&id)).await?;
-        } else {
-            setup.namespace.clear(Some(&id)).await?;
-        }
-        if made {
-            setup.namespace.remove().await?;
+        if let Err(error) = clean_up(setup, &id, made).await {
+            let problem = format!("the objects of the run could not be removed: {error:#}");
+            match &mut outcome {
+                Ok(run) => run.totals.problems.push(problem),
+                Err(_) => eprintln!("{problem}"),
+            }
         }
     }
     outcome
+}
+
+/// Removes the objects of the run, and the namespace if it was made for them.
+async fn clean_up(setup: &Setup, id: &str, made: bool) -> Result<()> {
+    if setup.system == System::Queue {
+        setup.namespace.clear_queues(Some(id)).await?;
+    } else {
+        setup.namespace.clear(Some(id)).await?;
+    }
+    if made {
+        setup.namespace.remove().await?;
+    }
+    Ok(())
 }
 
 /// An error if the API is missing or jobs are left over. Returns whether the namespace was created.
@@ -184,35 +185,25 @@ async fn measure(setup: &Setup, id: &str, interrupted: impl Future<Output = ()>)
     }
     let setup = &setup.without_what_ends();
     let killed = Killed::default();
-    let log = setup.audit_log.clone().map(Log::new);
-    let before = Before {
-        api_server: scrape_server(&setup.namespace.client).await.ok(),
-        controller: scrape(setup.metrics.as_ref()).await?,
-        mark: log.as_ref().map(Log::mark).transpose()?.unwrap_or_default(),
-        wall: Timestamp::now(),
-        start: Instant::now(),
-    };
+    let client = &setup.namespace.client;
+    let before = Before::read(client, setup.metrics.as_ref(), setup.audit_log.as_deref()).await?;
     let mut sampler = Sampler::begin(setup.metrics.clone(), setup.processes.clone(), before.start)?;
     generator.announce(before.start);
     let work = generator.create(before.start, before.wall);
+    let why = |error: anyhow::Error| format!("{error:#}");
     let given_up = tokio::select! {
         biased;
-        Err(error) = kill_in_turn(setup.kills.as_ref(), before.start, &killed) => return Err(error),
-        followed = until_over(setup, &tracked, &mut sampler, before.start, work) => followed?,
+        Err(error) = kill_in_turn(setup.kills.as_ref(), before.start, &killed) => Some(why(error)),
+        followed = until_over(setup, &tracked, &mut sampler, before.start, work) => {
+            followed.unwrap_or_else(|error| Some(why(error)))
+        }
         () = interrupted => Some("interrupted".to_owned()),
     };
-    sampler.sample().await?;
+    let given_up = given_up.or(sampler.sample().await.err().map(why));
     let elapsed = elapsed(&tracked, before.start, given_up.is_some());
-    let mut run = compile(setup, &tracked, &sampler, &before, log.as_ref(), elapsed, given_up).await?;
+    let mut run = compile(setup, &tracked, &sampler, &before, elapsed, given_up).await;
     run.totals.kills = std::mem::take(&mut *killed.lock().unwrap_or_else(PoisonError::into_inner));
     Ok(run)
-}
-
-async fn scrape(metrics: Option<&Metrics>) -> Result<Option<Scrapes>> {
-    match metrics {
-        Some(metrics) => Ok(Some(metrics.scrape().await?)),
-        None => Ok(None),
-    }
 }
 
 /// The seconds until the last end if all jobs are over, otherwise until now.
@@ -221,7 +212,8 @@ fn elapsed(tracked: &SharedTracker, start: Instant, given_up: bool) -> f64 {
     end.map_or_else(|| start.elapsed(), |end| end.saturating_duration_since(start)).as_secs_f64().max(0.001)
 }
 
-/// Samples every second until all jobs are over. Returns the reason if the run was given up.
+/// Samples every second until all jobs are over. Returns the reason if the run was given up. An error if a
+/// job could not be created, or a process has ended.
 async fn until_over(
     setup: &Setup,
     tracked: &SharedTracker,
@@ -272,72 +264,37 @@ fn print_progress(setup: &Setup, tracked: &SharedTracker, start: Instant) {
     );
 }
 
-/// The counters after they have come to rest.
-struct Settled {
-    counted: Option<Counted>,
-    controller: Option<Scrapes>,
-    controller_count: Option<usize>,
-}
-
-/// Waits until the controller's counters are stable and the log has all requests that they count.
-async fn settle(setup: &Setup, before: &Before, log: Option<&Log>) -> Result<Settled> {
-    let deadline = Instant::now() + SETTLE_TIMEOUT;
-    let count_of = |scrapes: &Scrapes| counted_requests(&scrapes.sum, setup.system);
-    let count_before = before.controller.as_ref().and_then(count_of);
-    let mut last = None;
-    loop {
-        let controller = scrape(setup.metrics.as_ref()).await?;
-        let now = controller.as_ref().and_then(count_of);
-        let rests = now.is_none() || last == now;
-        last = now;
-        let controller_count = now.map(|now| now.saturating_sub(count_before.unwrap_or(0)));
-        let is_late = Instant::now() > deadline;
-        if rests || is_late {
-            let counted =
-                log.map(|log| Counted::read(log, before.mark, before.wall, setup.system)).transpose()?;
-            let agrees = match (&counted, controller_count) {
-                (Some(counted), Some(controller_count)) => counted.difference(controller_count) == 0,
-                _ => true,
-            };
-            if agrees || is_late {
-                return Ok(Settled { counted, controller, controller_count });
-            }
-        }
-        tokio::time::sleep(SAMPLE_EVERY).await;
-    }
-}
-
+/// The report of the run, with the figures that are known.
 async fn compile(
     setup: &Setup,
     tracked: &SharedTracker,
     sampler: &Sampler,
     before: &Before,
-    log: Option<&Log>,
     elapsed: f64,
     given_up: Option<String>,
-) -> Result<Run> {
+) -> Run {
     let scenario = &setup.scenario;
-    let settled = settle(setup, before, log).await?;
-    let api_server = scrape_server(&setup.namespace.client).await.ok();
+    let after = After::read(&setup.namespace.client, setup.metrics.as_ref(), before, setup.system).await;
     let (processes, mut series) = sampler.report(scenario.tasks());
-    let requests = match &settled.counted {
-        Some(counted) => counted.report(scenario, setup.system, settled.controller_count),
+    let requests = match &after.counted {
+        Some(counted) => counted.report(scenario, setup.system, after.controller_count),
         None => Requests { source: "none".into(), ..Requests::default() },
     };
-    series.extend(settled.counted.iter().flat_map(|counted| counted.series(elapsed)));
+    series.extend(after.counted.iter().flat_map(|counted| counted.series(elapsed)));
     let tracker = lock(tracked);
     let mut latencies = tracker.latencies();
-    let nodes = settled.counted.iter().flat_map(|counted| counted.nodes.latencies());
+    let nodes = after.counted.iter().flat_map(|counted| counted.nodes.latencies());
     latencies.extend(nodes.flat_map(|(name, seconds)| latency(name, "fake nodes", seconds)));
     series.extend(tracker.series(before.start, elapsed));
-    let (first, last) = (before.controller.as_ref(), settled.controller.as_ref());
+    let (first, last) = (before.controller.as_ref(), after.controller.as_ref());
     let (earlier, later) = (first.map(|all| &all.sum), last.map(|all| &all.sum));
     let written = growth(earlier, later, "frameworkcontroller_status_write_bytes_total");
-    let store = growth(before.api_server.as_ref(), api_server.as_ref(), "apiserver_storage_size_bytes");
-    let per_task = |counter: &str| {
-        let allocated = growth(before.api_server.as_ref(), api_server.as_ref(), counter)?;
-        Some(allocated / scenario.tasks().max(1) as f64)
-    };
+    let servers = (before.api_server.as_ref(), after.api_server.as_ref());
+    // No counter: a store that was compacted shrinks.
+    let stored = |scrape: Option<&Scrape>| scrape?.total("apiserver_storage_size_bytes");
+    let store = stored(servers.1).zip(stored(servers.0)).map(|(after, before)| after - before);
+    let tasks = scenario.tasks().max(1) as f64;
+    let per_task = |counter: &str| Some(growth(servers.0, servers.1, counter)? / tasks);
     let turns = |share| later?.bound(earlier, "frameworkcontroller_turn_duration_seconds", share);
     // The Tasks of ended jobs are known only when all jobs are over: jobs differ in size.
     let ended = if given_up.is_none() { scenario.tasks() } else { 0 };
@@ -347,7 +304,7 @@ async fn compile(
         started_at: before.wall,
         elapsed_seconds: elapsed,
         given_up,
-        totals: totals(scenario, &tracker, settled.counted.as_ref()),
+        totals: totals(scenario, &tracker, &after),
         throughput: Throughput {
             jobs_per_second: tracker.count(Phase::Completed) as f64 / elapsed,
             tasks_per_second: ended as f64 / elapsed,
@@ -358,9 +315,9 @@ async fn compile(
         requests,
         bytes: Bytes {
             status_writes: written.map(|bytes| bytes as u64),
-            status_writes_per_task: written.map(|bytes| bytes / scenario.tasks() as f64),
+            status_writes_per_task: written.map(|bytes| bytes / tasks),
             store_growth: store.map(|bytes| bytes as i64),
-            watch_events: sampler::watched_bytes(before.api_server.as_ref(), api_server.as_ref()),
+            watch_events: sampler::watched_bytes(servers.0, servers.1),
             api_server_allocated_per_task: per_task(sampler::ALLOCATED_BYTES),
             api_server_objects_per_task: per_task(sampler::ALLOCATED_OBJECTS),
         },
@@ -372,10 +329,10 @@ async fn compile(
         series,
     };
     run.levels = levels::judge(scenario, &run, setup.promises);
-    Ok(run)
+    run
 }
 
-fn totals(scenario: &Scenario, tracker: &Tracker, counted: Option<&Counted>) -> Totals {
+fn totals(scenario: &Scenario, tracker: &Tracker, after: &After) -> Totals {
     let tasks = |group: &str| {
         scenario.groups.iter().find(|one| one.name == group).map_or(0, crate::scenario::Group::tasks)
     };
@@ -392,9 +349,87 @@ fn totals(scenario: &Scenario, tracker: &Tracker, counted: Option<&Counted>) -> 
     Totals {
         jobs: scenario.jobs(),
         tasks: scenario.tasks(),
-        pods: counted.map_or(0, |counted| counted.pods),
+        pods: after.counted.as_ref().map_or(0, |counted| counted.pods),
         peak_tasks: Some(tracker.peak(tasks)),
         outcomes: by_outcome,
         kills: Vec::new(),
+        problems: after.problems.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::client::Body;
+    use serde_json::json;
+
+    use super::*;
+    use crate::metrics::tests::answering;
+
+    /// An API server that shows its metrics once, checks jobs in dry runs, and stores and deletes nothing.
+    fn api_server() -> kube::Client {
+        let mut was_measured = false;
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+            let code: u16 = match request.method().as_str() {
+                "POST" if path.ends_with("/namespaces") => 409,
+                "POST" if query.contains("dryRun") => 201,
+                "POST" | "DELETE" => 500,
+                _ if path == "/metrics" && std::mem::replace(&mut was_measured, true) => 500,
+                _ => 200,
+            };
+            // An object, and a list of none.
+            let found = json!({"metadata": {"name": "default", "resourceVersion": "1"}, "items": []});
+            let refusal = json!({"status": "Failure", "message": "no", "code": code});
+            let answer = if code < 400 { found } else { refusal };
+            let is_watch = query.contains("watch=");
+            async move {
+                if is_watch {
+                    std::future::pending::<()>().await;
+                }
+                http::Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()))
+            }
+        });
+        kube::Client::new(service, "default")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_run_that_fails_reports_what_is_known_and_what_is_missing() {
+        let text = "description: d\npinned: false\nlevels: {refused: 0}\n\
+            groups: [{name: a, jobs: 1, taskRoles: [{name: w, taskNumber: 1}]}]";
+        let log = tempfile::NamedTempFile::new().unwrap();
+        // The wait for the replica, and the start of the run.
+        let mut scrapes = ["frameworkcontroller_received_bytes_total 5\n"; 2].into_iter();
+        let setup = Setup {
+            scenario: Scenario::parse(text).unwrap(),
+            system: System::Framework,
+            name: "s".into(),
+            profile: String::new(),
+            namespace: Namespace { client: api_server(), name: "x".into() },
+            audit_log: Some(log.path().to_owned()),
+            metrics: Some(answering(move || scrapes.next())),
+            processes: Vec::new(),
+            kills: None,
+            remove_leftovers: false,
+            promises: true,
+            cleanup: true,
+        };
+        let done = run(&setup, std::future::pending()).await.expect("a report");
+        let why = done.given_up.unwrap_or_default();
+        assert!(why.starts_with("creating a0: "), "{why}");
+        let expected = [
+            "reading the controller's metrics: /metrics answers 503",
+            "has no request of the load test since the start of the run",
+            "reading the API server's metrics: /metrics answers 500",
+            "the objects of the run could not be removed: deleting Frameworks: ",
+        ];
+        let problems = done.totals.problems;
+        assert_eq!(problems.len(), expected.len(), "{problems:#?}");
+        for (problem, expected) in problems.iter().zip(expected) {
+            assert!(problem.contains(expected), "{problem}");
+        }
+        assert_eq!((done.totals.jobs, done.used.replicas.len()), (1, 1));
+        assert_eq!(done.used.replicas[0].received_bytes, None);
+        let refused = done.levels.iter().find(|level| level.name == "refused").unwrap();
+        assert_eq!((done.requests.source.as_str(), refused.measured, refused.met), ("none", None, false));
     }
 }

@@ -105,7 +105,8 @@ pub const ALLOCATED_BYTES: &str = "go_memstats_alloc_bytes_total";
 /// The counter of the objects that it allocated.
 pub const ALLOCATED_OBJECTS: &str = "go_memstats_mallocs_total";
 
-/// The bytes of watch events of Frameworks, ConfigMaps and Pods that the API server sent between two scrapes.
+/// The bytes of watch events of Frameworks, ConfigMaps and Pods that the API server sent between two scrapes;
+/// `None` as for [`Scrape::growth`].
 pub fn watched_bytes(before: Option<&Scrape>, after: Option<&Scrape>) -> Option<u64> {
     let bytes = |scrape: &Scrape| {
         scrape.sum("apiserver_watch_events_sizes_sum", |labels| {
@@ -114,11 +115,28 @@ pub fn watched_bytes(before: Option<&Scrape>, after: Option<&Scrape>) -> Option<
             ["framework", "configmap", "pod"].contains(&kind.trim_end_matches('s'))
         })
     };
-    Some((bytes(after?)? - before.and_then(bytes).unwrap_or(0.0)) as u64)
+    after?.growth(before?, bytes).map(|bytes| bytes as u64)
 }
 
 /// The version of the controller in a scrape.
 pub fn controller_version(scrape: &Scrape) -> BTreeMap<String, String> {
     let version = scrape.label("frameworkcontroller_build_info", "version");
     version.map(|version| ("frameworkcontroller".to_owned(), version.to_owned())).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_watch_events_are_those_between_two_scrapes_or_not_known() {
+        let sent = |pods: u32| {
+            let text = "apiserver_watch_events_sizes_sum{kind=\"";
+            Scrape::parse(&format!("{text}Pod\"}} {pods}\n{text}Node\"}} 9\n"))
+        };
+        let (few, many) = (sent(100), sent(400));
+        assert_eq!(watched_bytes(Some(&few), Some(&many)), Some(300));
+        assert_eq!(watched_bytes(Some(&many), Some(&few)), None, "another process");
+        assert_eq!(watched_bytes(None, Some(&many)), None, "those before the run do not count");
+    }
 }

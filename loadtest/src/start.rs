@@ -16,7 +16,7 @@ use crate::namespace::Namespace;
 use crate::number::{count, rate, short, size, time, whole};
 use crate::output;
 use crate::process::Watched;
-use crate::report::{Report, Run, SCHEMA};
+use crate::report::{Replica, Report, Run, SCHEMA};
 use crate::run::{Setup, run};
 use crate::sampler::controller_version;
 use crate::scenario::Scenario;
@@ -48,7 +48,8 @@ pub struct Arguments {
     /// Multiply the number of jobs and the rate of their arrival.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     scale: f64,
-    /// Multiply the duration of the scenario and of each job; the rate stays.
+    /// Multiply the duration of the scenario: the number of jobs and all times in it, which are starts, runs,
+    /// rescales, deadlines, TTLs and the time between kills. Rates, levels and `timeoutSeconds` stay.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     shorten: f64,
     /// The API server's audit log, the source of all counts of requests.
@@ -79,14 +80,14 @@ pub struct Arguments {
     cleanup: bool,
 }
 
-/// Runs a scenario. The exit code is 0 if every job ended as its group says and every level is met.
+/// Runs a scenario. The exit code is 0 if every job ended as its group says, every level is met, and nothing
+/// is missing in the report.
 pub fn start(arguments: &Arguments) -> Result<ExitCode> {
     let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
     let report = runtime.block_on(report(arguments))?;
-    output::write(&report, &arguments.out)?;
-    for run in &report.runs {
-        print(run);
-    }
+    let written = output::write(&report, &arguments.out);
+    report.runs.iter().for_each(print);
+    written?;
     Ok(if report.is_met() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -94,10 +95,12 @@ async fn report(arguments: &Arguments) -> Result<Report> {
     ensure!(arguments.scale > 0.0, "--scale: must be above 0");
     ensure!(arguments.shorten > 0.0, "--shorten: must be above 0");
     let scenario = Scenario::read(&arguments.scenario)?.scaled(arguments.scale).shortened(arguments.shorten);
+    scenario.check().context("with --scale and --shorten")?;
     ensure!(
         scenario.queue.is_none() || arguments.system == System::Framework,
         "--as: only `framework` releases QueueUnits"
     );
+    output::check(&arguments.out)?;
     let setup = setup(arguments, scenario.clone()).await?;
     let mut versions = versions(&setup).await?;
     versions.insert("loadtest".into(), env!("CARGO_PKG_VERSION").into());
@@ -185,6 +188,19 @@ async fn versions(setup: &Setup) -> Result<std::collections::BTreeMap<String, St
     Ok(versions)
 }
 
+fn print_replicas(replicas: &[Replica]) {
+    for (at, replica) in replicas.iter().enumerate() {
+        let known = [
+            replica.slots.map(|slots| count(slots, "slot")),
+            replica.requests.map(|requests| count(requests, "request")),
+            replica.received_bytes.map(|bytes| format!("{} received", size(bytes as f64))),
+            replica.process.as_ref().map(|process| time(process.cpu_seconds)),
+            replica.process.as_ref().map(|process| size(process.rss_peak_bytes as f64)),
+        ];
+        println!("replica {}: {}", at + 1, known.into_iter().flatten().collect::<Vec<_>>().join(", "));
+    }
+}
+
 /// Prints the result of a run in a few lines.
 fn print(run: &Run) {
     let requests = &run.requests;
@@ -198,6 +214,9 @@ fn print(run: &Run) {
     );
     if let Some(why) = &run.given_up {
         println!("given up: {why}");
+    }
+    for problem in &run.totals.problems {
+        println!("problem: {problem}");
     }
     if requests.source != "none" {
         let efficiency = requests.write_efficiency.map_or("not known".into(), short);
@@ -214,7 +233,7 @@ fn print(run: &Run) {
         println!(
             "{} released, {}; beyond the quota: {over}",
             count(queue.releases, "unit"),
-            rate(queue.releases_per_second, "unit")
+            queue.releases_per_second.map_or("rate not known".to_owned(), |each| rate(each, "unit"))
         );
     }
     for kill in &run.totals.kills {
@@ -230,16 +249,7 @@ fn print(run: &Run) {
         );
     }
     if run.used.replicas.len() > 1 {
-        for (at, replica) in run.used.replicas.iter().enumerate() {
-            let known = [
-                replica.slots.map(|slots| count(slots, "slot")),
-                replica.requests.map(|requests| count(requests, "request")),
-                replica.received_bytes.map(|bytes| format!("{} received", size(bytes as f64))),
-                replica.process.as_ref().map(|process| time(process.cpu_seconds)),
-                replica.process.as_ref().map(|process| size(process.rss_peak_bytes as f64)),
-            ];
-            println!("replica {}: {}", at + 1, known.into_iter().flatten().collect::<Vec<_>>().join(", "));
-        }
+        print_replicas(&run.used.replicas);
     }
     for level in &run.levels {
         let measured = level.measured.map_or("not measured".into(), short);

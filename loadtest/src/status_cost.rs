@@ -221,7 +221,7 @@ impl Reading {
         let between = growth(Some(&before.again), Some(&self.counted), counter);
         let reading = growth(Some(&self.counted), Some(&self.again), counter);
         let growth = between.zip(reading).map(|(between, reading)| between - reading);
-        growth.with_context(|| format!("/metrics lacks {counter}"))
+        growth.with_context(|| format!("/metrics lacks {counter}, or the API server was started again"))
     }
 }
 

@@ -72,7 +72,9 @@ fn verdict(run: &Run) -> (bool, String) {
             ));
         }
     }
-    (run.given_up.is_none() && missed.is_empty(), words.join(" "))
+    let problems = &run.totals.problems;
+    words.extend(problems.iter().map(|problem| format!("Problem: {problem}.")));
+    (run.given_up.is_none() && problems.is_empty() && missed.is_empty(), words.join(" "))
 }
 
 fn shortfall(level: &Level) -> String {
@@ -105,7 +107,7 @@ fn cards(run: &Run) -> Html {
         let over = queue.over_admitted.map_or("not known".into(), whole);
         all.push(card(
             "releases/s",
-            short(queue.releases_per_second),
+            queue.releases_per_second.map_or("not known".into(), short),
             format!("{}; beyond the quota: {over}", count(queue.releases, "unit")),
         ));
     }

@@ -91,7 +91,7 @@ fn totals(run: &Run) -> Html {
     rows.push(("Tasks/s".into(), short(run.throughput.tasks_per_second)));
     if let Some(queue) = &run.queue {
         rows.push(("released units".into(), whole(queue.releases)));
-        rows.push(("releases/s".into(), short(queue.releases_per_second)));
+        rows.extend(queue.releases_per_second.map(|rate| ("releases/s".into(), short(rate))));
         let turns = [("99 of 100", queue.turn_p99_seconds), ("all", queue.turn_max_seconds)];
         rows.extend(turns.into_iter().filter_map(|(which, within)| {
             Some((format!("{which} turns of the controller within"), time(within?)))

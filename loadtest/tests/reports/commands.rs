@@ -65,6 +65,17 @@ fn the_commands_of_the_manual_do_what_it_says() {
 }
 
 #[test]
+fn a_directory_that_takes_no_report_is_refused_before_the_run() {
+    let directory = directory();
+    let scenario = "description: d\ngroups: [{name: a, jobs: 1, taskRoles: [{name: w, taskNumber: 1}]}]";
+    std::fs::write(directory.path().join("one.yaml"), scenario).expect("it is written");
+    // Without a cluster: the directory is checked first.
+    let output = loadtest(directory.path(), "run one.yaml --kubeconfig none --out before.json");
+    assert!(!output.status.success(), "{}", said(&output));
+    assert!(said(&output).contains("error: --out: creating before.json: "), "{}", said(&output));
+}
+
+#[test]
 fn the_exit_code_of_a_comparison_tells_regression_from_bad_input() {
     let directory = directory();
     std::fs::write(directory.path().join("torn.json"), "{\"schema\": ").expect("it is written");

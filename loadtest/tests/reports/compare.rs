@@ -3,6 +3,7 @@
 use framework_loadtest::compare::noise::Significance;
 use framework_loadtest::compare::{Comparison, compare};
 use framework_loadtest::report::Report;
+use framework_loadtest::scenario::{ReplicaKills, Scenario};
 
 use crate::sample;
 
@@ -113,12 +114,26 @@ fn between_different_machines_times_are_not_judged() {
 
 #[test]
 fn reports_of_different_work_or_systems_are_not_compared() {
-    let mut other = sample::report();
-    other.scenario.groups[0].jobs = 100;
-    let error = compare(&sample::report(), &other).expect_err("it is other work");
-    let expected =
-        "the reports are of different work: burst (200 jobs, 4,000 Tasks) and burst (100 jobs, 2,000 Tasks)";
-    assert_eq!(error.to_string(), expected);
+    let refused = |change: fn(&mut Scenario)| {
+        let mut other = sample::report();
+        change(&mut other.scenario);
+        compare(&sample::report(), &other).expect_err("it is other work").to_string()
+    };
+    let size = "burst (200 jobs, 4,000 Tasks)";
+    let begin = format!("the reports are of different work: {size} and");
+    assert_eq!(
+        refused(|scenario| scenario.groups[0].jobs = 100),
+        format!("{begin} burst (100 jobs, 2,000 Tasks) differ in groups")
+    );
+    assert_eq!(
+        refused(|scenario| scenario.queue = sample::queue_report().scenario.queue),
+        format!("{begin} {size} differ in queue")
+    );
+    assert_eq!(
+        refused(|scenario| scenario.replica_kills = Some(ReplicaKills { every_seconds: 30 })),
+        format!("{begin} {size} differ in replicaKills")
+    );
+    assert_eq!(refused(|scenario| scenario.pinned = false), format!("{begin} {size} differ in pinned"));
     let mut other = sample::report();
     other.runs[0].system = "another".into();
     assert!(compare(&sample::report(), &other).is_err());

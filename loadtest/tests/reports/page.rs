@@ -46,6 +46,22 @@ fn a_page_names_every_problem() {
 }
 
 #[test]
+fn a_report_that_lacks_something_is_not_met_and_its_page_says_why() {
+    let mut report = sample::report();
+    assert!(report.is_met());
+    report.runs[0].totals.problems.push("reading /metrics: it answers 503".into());
+    assert!(!report.is_met());
+    assert_says(&page(&report), &["class=\"verdict bad\"", "Problem: reading /metrics: it answers 503."]);
+}
+
+#[test]
+fn a_page_of_a_rate_that_is_not_known_says_so() {
+    let mut report = sample::queue_report();
+    report.runs[0].queue.as_mut().expect("it has releases").releases_per_second = None;
+    assert_says(&page(&report), &["<dt>releases/s</dt><dd>not known<small>200 units"]);
+}
+
+#[test]
 fn a_page_has_a_row_for_each_of_several_replicas() {
     let mut report = sample::report();
     report.runs[0].used.replicas = vec![sample::replica()];

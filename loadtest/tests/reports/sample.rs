@@ -31,7 +31,7 @@ pub fn queue_report() -> Report {
     run.system = "queues of frameworkcontroller".into();
     run.queue = Some(Queue {
         releases: 200,
-        releases_per_second: 137.0,
+        releases_per_second: Some(137.0),
         over_admitted: Some(1),
         turn_p99_seconds: Some(0.0025),
         turn_max_seconds: Some(0.025),
@@ -107,6 +107,7 @@ pub fn run(system: &str, profile: &str, factor: f64) -> Run {
             peak_tasks: Some(1200),
             outcomes: BTreeMap::from([("Succeeded".into(), 200)]),
             kills: Vec::new(),
+            problems: Vec::new(),
         },
         throughput: Throughput {
             jobs_per_second: 200.0 / 30.0 / factor,

@@ -16,6 +16,13 @@ struct Report {
 struct Run {
     given_up: Option<String>,
     levels: Vec<Level>,
+    totals: Totals,
+}
+
+#[derive(Deserialize)]
+struct Totals {
+    #[serde(default)]
+    problems: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -26,7 +33,7 @@ struct Level {
     met: bool,
 }
 
-/// The missed service levels of the report in this file. A run that failed early has no report.
+/// The missed service levels of the report in this file, and what it lacks. A run that failed early has none.
 pub(super) fn of(report: &Path) -> Result<Vec<String>> {
     if !report.exists() {
         return Ok(vec!["it could not be run".to_owned()]);
@@ -44,7 +51,7 @@ fn missed(report: &Report) -> Vec<String> {
                 level.measured.map_or_else(|| "not measured".to_owned(), |value| format!("{value:.3}"));
             format!("{} {}, and it was {measured}", level.name, level.bound)
         });
-        given_up.into_iter().chain(missed).collect::<Vec<_>>()
+        given_up.into_iter().chain(run.totals.problems.iter().cloned()).chain(missed).collect::<Vec<_>>()
     };
     report.runs.iter().flat_map(run).collect()
 }
@@ -60,12 +67,13 @@ mod tests {
             { "name": "refused", "bound": "≤ 0", "measured": 0.0, "met": true },
             { "name": "reads", "bound": "≤ 0", "measured": 3.0, "met": false },
             { "name": "unreconciled", "bound": "≤ 0", "measured": null, "met": false },
-        ] }] });
+        ], "totals": { "jobs": 1, "problems": ["the audit log is gone"] } }] });
         let report = serde_json::from_value(report).unwrap();
         assert_eq!(
             missed(&report),
             [
                 "given up: interrupted",
+                "the audit log is gone",
                 "reads ≤ 0, and it was 3.000",
                 "unreconciled ≤ 0, and it was not measured"
             ]

@@ -2,7 +2,9 @@
 //!
 //! - Flows are in proportion to the rate: Pods, bytes and processor time to the rate of Tasks, status writes
 //!   and ConfigMaps to the rate of Frameworks.
-//! - Memory is the memory of the idle process, and a share for each Task that exists at one time.
+//! - Memory is the memory of the idle process, and a share for each Task that exists at one time. Beyond the
+//!   measured Tasks it is in proportion to the peak: a process that has worked before grows less than it
+//!   needs.
 //! - Nothing is guessed. A figure that no report covers is unknown, and names the scenario that measures it.
 //!   A demand beyond [`FARTHEST`] times the measured run is an error.
 
@@ -144,7 +146,10 @@ fn memory(demand: &Demand, sources: &[Source]) -> Result<Estimate> {
         return Ok(unknown(name, FULL));
     };
     let measured = source.run.replica_count() as f64;
-    let (wanted, share) = (demand.tasks_at_once() / replicas, (peak - idle).max(0.0) / tasks);
+    let wanted = demand.tasks_at_once() / replicas;
+    // Beyond the run, memory that a warm process kept counts as that of Tasks.
+    let idle = if wanted <= tasks / measured { idle } else { 0.0 };
+    let share = (peak - idle).max(0.0) / tasks;
     let value = format!("{} ({} for each Task)", size(idle / measured + share * wanted), size(share));
     let from = source.name();
     let mut distance = distance(&name, &from, wanted, tasks / measured, "Tasks at one time")?;

@@ -37,13 +37,30 @@ fn flows_go_with_the_rate_and_memory_with_the_number_of_tasks() {
     // 0.5 ms a Task.
     assert_eq!(value("controller: processors"), "0.1");
     assert_eq!(value("kube-apiserver: processors"), "1.8");
-    // 20 MiB idle, and 20 MiB more with 1,200 Tasks: ten times as many.
-    assert_eq!(value("controller: memory"), "220 MiB (17.1 KiB for each Task)");
+    // At most 40 MiB with 1,200 Tasks: ten times as many.
+    assert_eq!(value("controller: memory"), "400 MiB (34.1 KiB for each Task)");
     assert_eq!(value("of them create pods"), "200");
     assert_eq!(value("of them create configmaps"), "10");
     assert_eq!(value("own requests/s"), "526");
     assert_eq!(value("bytes to etcd, by its growth"), "2.86 MiB/s");
     assert_eq!(value("watch events, bytes to all watchers"), "5.72 MiB/s");
+}
+
+#[test]
+fn a_plan_from_a_warm_controller_covers_its_peak_not_its_growth() {
+    let half = Demand { frameworks: 30, churn: 1.0, ..demand() };
+    let memory = |report: &Report, demand: Demand| {
+        of(&planned(std::slice::from_ref(report), demand), "controller: memory").value.clone()
+    };
+    let fresh = sample::report();
+    // 20 MiB idle, and half of the 20 MiB more with 1,200 Tasks.
+    assert_eq!(memory(&fresh, half), "30 MiB (17.1 KiB for each Task)");
+    let mut warm = fresh.clone();
+    let process = &mut warm.runs[0].used.processes[0];
+    process.rss_before_bytes = process.rss_peak_bytes;
+    assert_eq!(memory(&warm, half), "40 MiB (0 B for each Task)");
+    assert_eq!(memory(&warm, demand()), memory(&fresh, demand()));
+    assert_eq!(memory(&warm, demand()), "400 MiB (34.1 KiB for each Task)");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use framework_testcluster::{Cluster, Component, Options, audit_log};
 use tokio::signal::unix::{SignalKind, signal};
 
 use control_plane::options;
-use controllers::{CONTROLLER, HOSTS, by_its_name, metrics_address, start, start_replica};
+use controllers::{CONTROLLER, HOSTS, by_its_name, config_of, metrics_address, start, start_replica};
 use keeper::Keeper;
 use programs::Programs;
 use task::{System, Task};
@@ -67,7 +67,8 @@ pub(crate) struct Arguments {
     /// Multiplies the number of jobs and their arrival rate.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     scale: f64,
-    /// Multiplies the duration of the scenario and of its jobs, at the same arrival rate.
+    /// Multiplies the duration of the scenario: the number of jobs and all times in it, which are starts,
+    /// runs, rescales, deadlines, TTLs and the time between kills. Rates, levels and `timeoutSeconds` stay.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     shorten: f64,
     /// How many Pods kwok, which plays the kubelets, patches at the same time. On a busy API server few
@@ -88,9 +89,6 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR")]
     programs: Option<PathBuf>,
 }
-
-/// The settings that `recommended` adds to the defaults.
-const RECOMMENDED: &str = "largeFrameworkCompression: true\nlargeFrameworkCompressionThresholdBytes: 4096\n";
 
 /// Runs it; fails if a service level was missed, or if it could not be run.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -114,6 +112,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             arguments.reference.is_some() || !task.systems.contains(&System::Reference),
             "--as reference needs --reference PROGRAM"
         );
+        task.check()?;
     }
     let programs = Programs::find(arguments.programs.as_deref())?;
     let mut missed = Vec::new();
@@ -216,12 +215,9 @@ fn perform(
     let mut keeper = None;
     match system {
         System::Framework | System::Recommended => {
-            let (config, profile) = match system {
-                System::Recommended => (RECOMMENDED, "recommended"),
-                _ if has(&task.scenario, "queue")? => ("queueing: true\n", "queueing"),
-                _ => ("", "drop-in defaults"),
-            };
-            let started = start_ours(&cluster, &programs.controller, replicas, config, task.qps)?;
+            let has_queues = has(&task.scenario, "queue")?;
+            let (config, profile) = config_of(system == System::Recommended, has_queues);
+            let started = start_ours(&cluster, &programs.controller, replicas, &config, task.qps)?;
             for (name, pid) in &started {
                 let address = metrics_address(&cluster, name)?;
                 command.args(["--controller-metrics", &format!("http://{address}")]);

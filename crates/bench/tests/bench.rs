@@ -106,3 +106,18 @@ fn an_unknown_scenario_is_refused_before_anything_is_built() {
     assert!(said.contains("there is no scenario brust: there are burst, "), "{said}");
     assert!(refused("./brust.yaml").contains("there is no scenario ./brust.yaml"));
 }
+
+#[test]
+fn a_system_or_a_number_of_replicas_named_twice_is_refused() {
+    for (option, values, expected) in [
+        ("--replicas", "1,2,2", "--replicas: 2 is named twice"),
+        ("--as", "job,framework,job", "--as: job is named twice"),
+    ] {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_framework-bench"));
+        // Without programs nothing could be run.
+        program.args(["bench", "--scenario", "burst", "--programs", "/nowhere", option, values]);
+        let output = program.output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && stderr.contains(expected), "{stderr}");
+    }
+}

@@ -19,6 +19,22 @@ const EVERY: Duration = Duration::from_millis(50);
 pub(super) const HOSTS: [&str; 8] =
     ["replica-1", "replica-2", "replica-3", "replica-4", "replica-5", "replica-6", "replica-7", "replica-8"];
 
+/// The settings that `recommended` adds to the defaults.
+const RECOMMENDED: &str = "largeFrameworkCompression: true\nlargeFrameworkCompressionThresholdBytes: 4096\n";
+
+/// The config of ours, and its name in the report.
+pub(super) fn config_of(is_recommended: bool, has_queues: bool) -> (String, &'static str) {
+    let compression = if is_recommended { RECOMMENDED } else { "" };
+    let queueing = if has_queues { "queueing: true\n" } else { "" };
+    let name = match (is_recommended, has_queues) {
+        (false, false) => "drop-in defaults",
+        (false, true) => "queueing",
+        (true, false) => "recommended",
+        (true, true) => "recommended, queueing",
+    };
+    (format!("{compression}{queueing}"), name)
+}
+
 /// A link to the program under the name of a controller: its user agent has the name of its file, and its
 /// requests are counted by it.
 pub(super) fn by_its_name(program: &Path, dir: &Path) -> Result<PathBuf> {
@@ -78,6 +94,17 @@ pub(super) fn metrics_address(cluster: &Cluster, name: &str) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_config_for_a_scenario_with_queues_turns_queueing_on() {
+        for is_recommended in [false, true] {
+            let (with, name) = config_of(is_recommended, true);
+            let (without, other) = config_of(is_recommended, false);
+            assert_eq!(with, format!("{without}queueing: true\n"));
+            assert_ne!(name, other);
+            assert_eq!(with.contains("largeFrameworkCompression: true\n"), is_recommended);
+        }
+    }
 
     #[test]
     fn a_reference_controller_is_started_under_the_name_of_ours() {

@@ -28,7 +28,7 @@ const RESTART: Duration = Duration::from_secs(2);
 pub(super) struct Keeper<'a> {
     pub(super) cluster: &'a Cluster,
     pub(super) program: &'a Path,
-    pub(super) config: &'static str,
+    pub(super) config: String,
     pub(super) qps: u32,
     /// Each by its host, with its process.
     pub(super) replicas: Vec<(&'static str, u32)>,
@@ -54,7 +54,7 @@ impl Keeper<'_> {
             for (host, pid) in self.replicas.iter_mut().filter(|(host, _)| !there.contains(*host)) {
                 self.cluster.kill_hosted(*pid).with_context(|| format!("killing {host}"))?;
                 sleep(RESTART).await;
-                *pid = start_replica(self.cluster, self.program, host, self.config, self.qps)?;
+                *pid = start_replica(self.cluster, self.program, host, &self.config, self.qps)?;
                 create(&pods, host).await?;
             }
         }

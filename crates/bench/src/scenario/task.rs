@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use anyhow::{Result, bail};
+
 /// A system that runs a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum System {
@@ -32,6 +34,19 @@ pub(super) struct Task {
 }
 
 impl Task {
+    /// An error if a system or a number of replicas is named twice: the second run would overwrite the report
+    /// of the first.
+    pub(super) fn check(&self) -> Result<()> {
+        if let Some(system) = named_twice(&self.systems) {
+            let system = format!("{system:?}").to_lowercase();
+            bail!("--as: {system} is named twice, and each system may be named once");
+        }
+        if let Some(number) = named_twice(&self.replicas) {
+            bail!("--replicas: {number} is named twice, and each number may be named once");
+        }
+        Ok(())
+    }
+
     /// Each system with each number of replicas that it can have.
     pub(super) fn variants(&self) -> Vec<(System, u8)> {
         let of = |system: &System| match system {
@@ -40,4 +55,8 @@ impl Task {
         };
         self.systems.iter().flat_map(of).collect()
     }
+}
+
+fn named_twice<T: PartialEq>(all: &[T]) -> Option<&T> {
+    all.iter().enumerate().find_map(|(at, one)| all[..at].contains(one).then_some(one))
 }

@@ -3,7 +3,9 @@
 pub mod capacity;
 pub mod demand;
 pub mod estimate;
+mod replicas;
 pub mod source;
+mod table;
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;

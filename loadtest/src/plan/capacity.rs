@@ -7,7 +7,9 @@ use crate::report::Report;
 
 use super::demand::Demand;
 use super::estimate::{Estimate, estimates};
-use super::source::{Source, fastest, of_replicas, sources};
+use super::replicas;
+use super::source::{PROFILE, SYSTEM, Source, fastest, of_replicas, sources};
+use super::table::row;
 
 /// The line before the generated part of the document.
 pub const BEGIN: &str = "<!-- Generated from docs/reports by \
@@ -15,15 +17,9 @@ pub const BEGIN: &str = "<!-- Generated from docs/reports by \
 /// The line after it.
 pub const END: &str = "<!-- Generated until here. -->";
 
-/// The system that the document plans for.
-const SYSTEM: &str = "frameworkcontroller";
-
 /// The plans of the document: Frameworks at one time, Tasks of each, Frameworks/s.
 const DEMANDS: [(u32, u32, f64); 4] =
     [(1000, 20, 1.0), (5000, 20, 3.0), (15_000, 1, 5.0), (30_000, 20, 10.0)];
-
-/// The settings of the document. Runs with other settings have other costs.
-const PROFILE: &str = "drop-in defaults";
 
 /// The generated part.
 pub fn generated(reports: &[Report]) -> String {
@@ -35,7 +31,7 @@ pub fn generated(reports: &[Report]) -> String {
     if found.is_empty() {
         return "No report is kept in `docs/reports` yet, so nothing is known beyond the floor.\n".into();
     }
-    status_writes(&found) + &planned(&found)
+    status_writes(&found) + &planned(&found) + &replicas::generated(reports)
 }
 
 /// The status writes for each job, of the runs whose jobs are alike and succeed without a retry.
@@ -118,11 +114,4 @@ fn side_by_side(plans: &[(String, Vec<Estimate>)]) -> String {
         out += &format!("- [{}] {run}\n", at + 1);
     }
     out
-}
-
-/// A row of a table; `|` and line breaks in a cell are escaped.
-fn row(cells: &[String]) -> String {
-    let cells: Vec<String> =
-        cells.iter().map(|cell| cell.replace('|', "\\|").replace(['\n', '\r'], " ")).collect();
-    format!("| {} |\n", cells.join(" | "))
 }

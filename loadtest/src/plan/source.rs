@@ -4,6 +4,11 @@ use crate::report::{Report, Run};
 
 use super::demand::Demand;
 
+/// The system that docs/capacity.md plans for.
+pub const SYSTEM: &str = "frameworkcontroller";
+/// The settings of that page. Runs with other settings have other costs.
+pub const PROFILE: &str = "drop-in defaults";
+
 /// A figure is extrapolated to at most this many times the measured one.
 pub const FARTHEST: f64 = 10.0;
 

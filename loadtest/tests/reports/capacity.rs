@@ -88,6 +88,36 @@ fn the_waves_of_the_manual_are_those_of_the_reports() {
     assert_eq!(seen, 3, "the rows were not found");
 }
 
+/// A report of runs with these numbers of replicas.
+fn of_replicas(numbers: &[usize]) -> Report {
+    let mut report = sample::report();
+    let one = report.runs.swap_remove(0);
+    report.runs = numbers
+        .iter()
+        .map(|number| {
+            let mut run = one.clone();
+            run.profile = "drop-in defaults".into();
+            run.used.replicas = vec![sample::replica(); *number];
+            run
+        })
+        .collect();
+    report
+}
+
+#[test]
+fn the_capacity_page_shows_what_several_replicas_divide() {
+    assert!(!generated(&[of_replicas(&[1])]).contains("## Replicas"), "there is nothing to compare");
+    let mut report = of_replicas(&[1, 4]);
+    report.runs[1].used.replicas[2].received_bytes = Some(24_691_356);
+    let page = generated(&[report]);
+    assert!(
+        page.contains("| 1 | 133 | 11.8 MiB (1.00) | 500 ms (1.00) | 20 MiB (1.00) | 2 s (1.00) |"),
+        "{page}"
+    );
+    assert!(page.contains("| 4 | 133 | 23.5 MiB (2.00) |"), "{page}");
+    assert!(page.contains("| replicas | processors | memory |"), "{page}");
+}
+
 #[test]
 fn the_charts_show_each_system_and_size_that_has_figures() {
     let of = |name: &str, tasks: usize| {
@@ -248,7 +278,7 @@ fn the_capacity_page_plans_side_by_side_and_says_what_is_too_far() {
         text.contains("\n- **1,000 × 20, 1/s**: 1,000 Frameworks of 20 Tasks at one time; 1 Framework/s")
     );
     assert!(text.contains("\n| figure | 1,000 × 20, 1/s | 5,000 × 20, 3/s |\n"), "{text}");
-    assert!(text.contains("\n| controller: memory | 53.3 MiB (1.71 KiB for each Task) [2] | "), "{text}");
+    assert!(text.contains("\n| controller: memory | 66.7 MiB (3.41 KiB for each Task) [2] | "), "{text}");
     assert!(text.contains("\n- [2] burst (200 × 20; drop-in defaults"), "{text}");
     assert!(text.contains("\n- **30,000 × 20, 10/s** is not planned: controller: memory: 600,000 Tasks"));
     let widths = text.lines().filter(|line| line.starts_with('|')).map(|line| line.matches(" | ").count());

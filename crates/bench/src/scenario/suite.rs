@@ -26,9 +26,10 @@ const AMPLE: u32 = 5000;
 /// Requests a second where the budget must be the limit: a saturated machine shares nothing fairly.
 const SCARCE: u32 = 40;
 
-/// The scenario that kills replicas, and how many there are.
+/// The scenario that kills replicas.
 const KILLS: &str = "replica-kills";
-const REPLICAS: u8 = 3;
+/// The scenario that shows what several replicas divide.
+const REPLICAS: &str = "replicas";
 
 /// The Pods that kwok patches at the same time: with its default, 4, Pods would wait for it.
 const KWOK_WORKERS: u32 = 64;
@@ -37,7 +38,7 @@ const KWOK_WORKERS: u32 = 64;
 const RESCALES: &str = "rescale-storm";
 
 /// Each scenario: its peers, the factor of its duration, and its requests a second.
-const SUITE: [(&str, Peers, f64, u32); 19] = [
+const SUITE: [(&str, Peers, f64, u32); 20] = [
     ("burst", Peers::All, 1.0, AMPLE),
     ("burst-small", Peers::All, 1.0, AMPLE),
     ("burst-large", Peers::Compressing, 1.0, AMPLE),
@@ -48,6 +49,7 @@ const SUITE: [(&str, Peers, f64, u32); 19] = [
     ("ttl-wave", Peers::None, 1.0, AMPLE),
     ("ttl-wave-5000", Peers::None, 1.0, AMPLE),
     ("deadline-wave", Peers::None, 1.0, AMPLE),
+    (REPLICAS, Peers::None, 1.0, AMPLE),
     (KILLS, Peers::None, 1.0, AMPLE),
     ("single-100", Peers::None, 1.0, AMPLE),
     ("single-1000", Peers::None, 1.0, AMPLE),
@@ -75,7 +77,11 @@ pub(super) fn tasks(out: &Path, has_reference: bool) -> Vec<Task> {
         Task {
             scenario: scenario.to_owned(),
             systems,
-            replicas: vec![if scenario == KILLS { REPLICAS } else { 1 }],
+            replicas: match scenario {
+                REPLICAS => vec![1, 2, 3, 5],
+                KILLS => vec![3],
+                _ => vec![1],
+            },
             shorten,
             qps,
             kwok_workers: (scenario != RESCALES).then_some(KWOK_WORKERS),

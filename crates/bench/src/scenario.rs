@@ -32,7 +32,7 @@ const NODES: usize = 10;
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// A scenario of loadtest/scenarios, without its extension, or another file. Without it all are run,
-    /// which takes most of an hour, and docs/performance.md and docs/capacity.md are rewritten.
+    /// which takes about two hours, and docs/performance.md and docs/capacity.md are rewritten.
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
     /// The directory for report.json and report.html; for all scenarios, it has a directory for each.

@@ -1,5 +1,5 @@
-//! The part of docs/capacity.md about several replicas: what one of them uses, and needs for one of the plans.
-//! It is made of the report whose runs have different numbers of replicas.
+//! The part of docs/capacity.md about several replicas: what one of them uses, and needs for a plan. It is
+//! made of the report whose runs have different numbers of replicas.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -55,7 +55,7 @@ fn measured(report: &Report) -> String {
     let runs: Vec<&Run> = report.runs.iter().filter(|run| is_ours(run)).collect();
     let mut out = format!(
         "\n## Replicas\n`{}`, {}, one run after another on {} × {}. *Most* is the figure of the replica that \
-         has most, beside it in parts of the first run:\n\n\
+         has most. The ratios are to the first run:\n\n\
          | replicas | Tasks/s | received, most | processor time, most | memory, most | processor time, all | \
          requests/Task | API server: allocated/Task |\n|---|---|---|---|---|---|---|---|\n",
         report.scenario.name,
@@ -84,7 +84,7 @@ fn measured(report: &Report) -> String {
 /// A figure, and which part of the first run's it is.
 fn part(value: Option<f64>, first: Option<f64>, shown: fn(f64) -> String) -> String {
     match (value, first) {
-        (Some(value), Some(first)) if first > 0.0 => format!("{} ({:.2})", shown(value), value / first),
+        (Some(value), Some(first)) if first > 0.0 => format!("{} (×{:.2})", shown(value), value / first),
         _ => "–".into(),
     }
 }

@@ -111,10 +111,10 @@ fn the_capacity_page_shows_what_several_replicas_divide() {
     report.runs[1].used.replicas[2].received_bytes = Some(24_691_356);
     let page = generated(&[report]);
     assert!(
-        page.contains("| 1 | 133 | 11.8 MiB (1.00) | 500 ms (1.00) | 20 MiB (1.00) | 2 s (1.00) |"),
+        page.contains("| 1 | 133 | 11.8 MiB (×1.00) | 500 ms (×1.00) | 20 MiB (×1.00) | 2 s (×1.00) |"),
         "{page}"
     );
-    assert!(page.contains("| 4 | 133 | 23.5 MiB (2.00) |"), "{page}");
+    assert!(page.contains("| 4 | 133 | 23.5 MiB (×2.00) |"), "{page}");
     assert!(page.contains("| replicas | processors | memory |"), "{page}");
 }
 

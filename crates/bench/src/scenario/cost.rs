@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_run_of_several_numbers_of_replicas_sets_the_workers_of_kwok() {
-        let line = "bench --scenario burst --scale 10 --replicas 1,2,3,5 --kwok-workers 64";
+        let line = "bench --scenario replicas --replicas 1,2,3,5 --kwok-workers 64";
         let bench = Line::parse_from(line.split(' ')).bench;
         assert_eq!((bench.replicas, bench.kwok_workers), (vec![1, 2, 3, 5], Some(64)));
     }

@@ -108,7 +108,7 @@ impl After {
         }
     }
 
-    /// What was read; nothing and a problem if it could not be read.
+    /// The value that was read; none, and a problem, if it could not be read.
     fn known<T>(&mut self, read: Result<Option<T>>) -> Option<T> {
         read.unwrap_or_else(|error| {
             self.problems.push(format!("{error:#}"));

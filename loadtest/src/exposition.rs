@@ -54,7 +54,7 @@ impl Scrape {
     }
 
     /// How far a sum of counters grew since an earlier scrape; `None` if there are none, or a process was
-    /// started again. What it counted before that is lost, so that each number would be too small.
+    /// started again. Its counts from before that are lost, so that each number would be too small.
     pub fn growth(&self, before: &Scrape, sum: impl Fn(&Scrape) -> Option<f64>) -> Option<f64> {
         let is_same = self.total(STARTED) == before.total(STARTED);
         let grown = sum(self)? - sum(before).unwrap_or(0.0);

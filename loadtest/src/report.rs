@@ -105,7 +105,7 @@ pub struct Totals {
     /// The replicas of the controller that were killed, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kills: Vec<Kill>,
-    /// What could not be read or removed at the end of the run, and why. The figures from it are missing.
+    /// The failures to read or remove something at the end of the run. The figures from it are missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
 }

@@ -17,7 +17,7 @@ const DEMAND: (u32, u32, f64) = (5000, 20, 3.0);
 /// The rows of a plan that the replicas divide, without the addition for several of them.
 const DIVIDED: [&str; 2] = ["controller: processors", "controller: memory"];
 
-/// What the replica that uses most has used in a run.
+/// The figures of the replica that has used most in a run.
 struct Most {
     received: Option<f64>,
     processor_seconds: Option<f64>,
@@ -89,7 +89,7 @@ fn part(value: Option<f64>, first: Option<f64>, shown: fn(f64) -> String) -> Str
     }
 }
 
-/// What each replica needs for the plan, by their number.
+/// The needs of each replica for the plan, by their number.
 fn planned(report: &Report) -> String {
     let (frameworks, tasks, churn) = DEMAND;
     let all = sources(std::slice::from_ref(report), SYSTEM, None);

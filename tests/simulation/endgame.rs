@@ -221,7 +221,7 @@ fn asked_at_rest(history: &History) -> Option<String> {
     // The time is asked for when a Framework's retention may be over.
     let idle = |verb| matches!(verb, Verb::Watch | Verb::List | Verb::Other);
     let of_members = |one: &Exchange| {
-        slots::is_of_members(&one.plural, &one.name) || slots::tells_of_map(history, one, CALM)
+        slots::is_of_members(&one.plural, &one.name) || slots::tells_of_leader(history, one, CALM)
     };
     let mut asked = history.exchanges.iter().filter(|one| one.at > last + CALM && !idle(one.verb));
     let asked = asked.find(|one| !of_members(one))?;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use framework_message::Slot;
 use framework_message::timeout::LANDS_WITHIN;
-use framework_sim::{Change, Exchange, History, Verb, check};
+use framework_sim::{Change, Exchange, History, Object, Verb, check};
 use serde_json::Value;
 
 use super::controller::member_of;
@@ -84,14 +84,28 @@ pub fn is_of_members(plural: &str, name: &str) -> bool {
     plural == "leases" || plural == "configmaps" && name == MAP
 }
 
-/// Whether a request is an Event about the map by a replica that changed the map at most `within` before.
-pub fn tells_of_map(history: &History, one: &Exchange, within: Duration) -> bool {
+/// Whether a request is an Event by a replica that changed the map, or became leader, at most `within` before.
+pub fn tells_of_leader(history: &History, one: &Exchange, within: Duration) -> bool {
     let member = member_of(&one.who);
-    let changed = |change: &Arc<Change>| {
+    let is_told = |change: &Arc<Change>| {
         let age = one.at.checked_sub(change.at);
-        change.name == MAP && *change.cause.actor == *member && age.is_some_and(|age| age <= within)
+        *change.cause.actor == *member && age.is_some_and(|age| age <= within)
     };
-    is_of_leader(&one.plural, &one.name) && history.of("configmaps").any(changed)
+    let maps = history.of("configmaps").filter(|change| change.name == MAP);
+    is_of_leader(&one.plural, &one.name) && maps.chain(elections(history)).any(is_told)
+}
+
+/// The changes of the leader's Lease that give it another holder, or that come so late that its holder may
+/// have become leader again.
+fn elections(history: &History) -> impl Iterator<Item = &Arc<Change>> {
+    let mut last = Duration::ZERO;
+    history.of("leases").filter(|change| change.name == LEADER).filter(move |change| {
+        let spec = |lease: &Option<Arc<Object>>| lease.as_ref().map(|lease| lease["spec"].clone());
+        let (old, new) = (spec(&change.old).unwrap_or_default(), spec(&change.new).unwrap_or_default());
+        let duration = Duration::from_secs(old["leaseDurationSeconds"].as_u64().unwrap_or(0));
+        let since = change.at.saturating_sub(std::mem::replace(&mut last, change.at));
+        old["holderIdentity"] != new["holderIdentity"] || since > duration / 2
+    })
 }
 
 /// Whether an object is an Event about the leader's Lease.

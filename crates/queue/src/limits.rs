@@ -28,6 +28,11 @@ impl Available {
         self.lacking(requests).is_none()
     }
 
+    /// Whether a sum is more than is available.
+    pub fn is_exceeded_by(&self, usage: &Tally) -> bool {
+        self.0.iter().any(|(resource, amount)| usage.get(resource) > *amount)
+    }
+
     /// Subtracts requests, whether they fit or not.
     pub fn take(&mut self, requests: &ResourceRequests) {
         for (resource, amount) in requests.iter() {

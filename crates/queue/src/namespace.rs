@@ -121,7 +121,7 @@ impl Namespace {
     /// only this unit has: the order of these texts breaks ties.
     ///
     /// The facts replace earlier facts and decisions: a unit whose release is being written must be given
-    /// as released.
+    /// as released. One whose release is not written yet may be given as waiting again.
     pub fn set_unit(&mut self, uid: impl AsRef<str> + Into<Arc<str>>, facts: Option<UnitFacts>) {
         let known = self.units.get_key_value(uid.as_ref());
         if known.map(|(_, unit)| &unit.facts) == facts.as_ref() {
@@ -147,6 +147,20 @@ impl Namespace {
     /// The usage of a resource by released units.
     pub fn usage(&self, resource: &str) -> Amount {
         self.usage.get(resource)
+    }
+
+    /// Whether released units and others use more than a limit allows.
+    pub fn exceeds_limits(&mut self) -> bool {
+        self.recount();
+        self.limits.free().is_exceeded_by(&self.usage)
+    }
+
+    /// Whether a released unit requests something of which more is used than a limit allows.
+    pub fn is_over_limit(&mut self, uid: &str) -> bool {
+        self.recount();
+        let Some(unit) = self.units.get(uid).filter(|unit| !unit.waits()) else { return false };
+        let mut requested = unit.facts.requests.iter().filter(|(_, amount)| *amount > Amount::ZERO);
+        requested.any(|(resource, _)| self.usage.get(resource) > self.limits.free().get(resource))
     }
 
     /// When a round may decide something although no fact has changed: a unit becomes overdue.

@@ -18,6 +18,8 @@ pub struct NamespaceState {
     pub schedule: Namespace,
     /// Names of its units, by those in the schedule.
     pub names: BTreeMap<Arc<str>, Arc<str>>,
+    /// Names of the units whose release is decided, in the order of these decisions.
+    pub granted: BTreeMap<u64, Arc<str>>,
     /// The usage of the Pods of its released units.
     pub own: ResourceRequests,
     /// The usage of its quotas by others.
@@ -85,6 +87,7 @@ impl Namespaces {
         self.states.entry(Arc::clone(namespace)).or_insert_with(|| NamespaceState {
             schedule: Namespace::new(self.reserve_after),
             names: BTreeMap::new(),
+            granted: BTreeMap::new(),
             own: ResourceRequests::default(),
             others: Others::default(),
         })

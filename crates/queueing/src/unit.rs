@@ -23,8 +23,8 @@ pub enum UnitDecision {
     /// Nothing yet.
     #[default]
     None,
-    /// It may begin.
-    Release,
+    /// It may begin, by a decision of this place in the order of those of its namespace.
+    Release(u64),
     /// It waits, and why.
     Wait(Reason, String),
 }
@@ -148,8 +148,8 @@ impl UnitState {
         let (phase, reason, message) = match (stored.phase, &self.decision) {
             (Some(Phase::Dequeued), _) => return None,
             // Being enqueued is visible, however short it is.
-            (None, UnitDecision::Release) => (Phase::Enqueued, Reason::Waiting, String::new()),
-            (Some(Phase::Enqueued), UnitDecision::Release) => {
+            (None, UnitDecision::Release(_)) => (Phase::Enqueued, Reason::Waiting, String::new()),
+            (Some(Phase::Enqueued), UnitDecision::Release(_)) => {
                 (Phase::Dequeued, Reason::Admitted, String::new())
             }
             (None, UnitDecision::Wait(reason, message)) => (Phase::Enqueued, *reason, message.clone()),
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_release_is_stored_after_the_entry_into_the_queue_and_once() {
-        let state = UnitState { decision: UnitDecision::Release, ..UnitState::default() };
+        let state = UnitState { decision: UnitDecision::Release(0), ..UnitState::default() };
         assert_eq!(phase(next(&state, &unit(None))), Some(Phase::Enqueued));
         assert_eq!(phase(next(&state, &unit(Some(Phase::Enqueued)))), Some(Phase::Dequeued));
         assert!(next(&state, &unit(Some(Phase::Dequeued))).is_none());
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn one_request_about_a_unit_is_in_flight_at_a_time() {
-        let mut state = UnitState { decision: UnitDecision::Release, ..UnitState::default() };
+        let mut state = UnitState { decision: UnitDecision::Release(0), ..UnitState::default() };
         state.writes.pending = true;
         assert!(next(&state, &unit(None)).is_none());
         state.writes.pending = false;

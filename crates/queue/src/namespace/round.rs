@@ -92,7 +92,7 @@ impl Namespace {
     }
 
     /// Counts the changes of limits.
-    fn recount(&mut self) {
+    pub(super) fn recount(&mut self) {
         let Some(recount) = self.limits.recount() else { return };
         if recount.shares {
             self.stale.extend(self.queues.iter().map(|(id, _)| id));

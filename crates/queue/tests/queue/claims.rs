@@ -422,3 +422,22 @@ fn a_reason_on_request_has_the_numbers_of_now() {
     assert_eq!(says(&world, "run"), None, "it does not wait");
     assert_eq!(says(&world, "other"), None, "there is none");
 }
+
+#[test]
+fn a_released_unit_is_over_a_limit_if_more_is_used_of_what_it_requests() {
+    let mut world = World::new("cpu 10 gpu 4");
+    world.set_unit("u1", unit("a", 1, "cpu 6 gpu 0"));
+    world.set_unit("u2", unit("a", 2, "gpu 2"));
+    world.set_unit("u3", unit("a", 3, "cpu 9"));
+    assert_eq!(world.released(0), ["u1", "u2"]);
+    assert!(!world.namespace.exceeds_limits());
+    assert!(!world.namespace.is_over_limit("u1"));
+    world.namespace.set_quota("team", Some(quota("cpu 10 gpu 4", "cpu 4 gpu 3")));
+    assert!(world.namespace.exceeds_limits());
+    assert!(world.namespace.is_over_limit("u2"));
+    assert!(!world.namespace.is_over_limit("u1"), "10 of 10 are used, and of gpu it requests nothing");
+    assert!(!world.namespace.is_over_limit("u3"), "it waits");
+    world.set_unit("u2", unit("a", 2, "gpu 2"));
+    assert!(!world.namespace.exceeds_limits());
+    assert_eq!(world.round(0), ["u2 waits: ExceedsQuota", "u3 waits: ExceedsQuota"]);
+}

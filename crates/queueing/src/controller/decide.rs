@@ -43,6 +43,7 @@ impl QueueController {
     }
 
     fn round(&mut self, now: Now, time: Timestamp, namespace: &Arc<str>) {
+        self.withdraw_excess(namespace);
         let Some(namespace_state) = self.namespaces.get_mut(namespace) else { return };
         for Decision { uid: scheduled, update } in namespace_state.schedule.round(time) {
             let names = self.namespaces.get(namespace).map(|namespace_state| &namespace_state.names);
@@ -53,12 +54,55 @@ impl QueueController {
         }
     }
 
+    /// Takes back decisions to release units, the last first, while more is used than a limit allows. The
+    /// request of such a release waits to be sent, and others have used the room meanwhile. A release that
+    /// was sent may be stored, so it stands.
+    fn withdraw_excess(&mut self, namespace: &Arc<str>) {
+        let Some(state) = self.namespaces.get_mut(namespace) else { return };
+        if state.granted.is_empty() || !state.schedule.exceeds_limits() {
+            return;
+        }
+        for name in state.granted.values().rev().cloned().collect::<Vec<_>>() {
+            let key = Key { namespace: Arc::clone(namespace), name };
+            let (Some(unit), Some(state)) = (self.unit_states.get_mut(&key), self.namespaces.get_mut(namespace))
+            else {
+                continue;
+            };
+            if unit.writes.releasing.is_some() || !state.schedule.is_over_limit(&unit.name_in_schedule) {
+                continue;
+            }
+            unit.facts = None;
+            self.refresh_unit(&key);
+            if self.namespaces.get_mut(namespace).is_none_or(|state| !state.schedule.exceeds_limits()) {
+                return;
+            }
+        }
+    }
+
+    /// Sets the decision about a unit.
+    pub(super) fn set_decision(&mut self, key: &Key, decision: UnitDecision) {
+        let Some(state) = self.unit_states.get_mut(key) else { return };
+        let before = std::mem::replace(&mut state.decision, decision);
+        let granted = self.namespaces.get_mut(&key.namespace).map(|state| &mut state.granted);
+        if let (UnitDecision::Release(place), Some(granted)) = (before, granted) {
+            granted.remove(&place);
+        }
+    }
+
+    /// Decides to release a unit, after all others of its namespace.
+    fn grant(&mut self, key: &Key) {
+        let granted = &mut self.namespaces.entry(&key.namespace).granted;
+        let place = granted.last_key_value().map_or(0, |(last, _)| last.saturating_add(1));
+        granted.insert(place, Arc::clone(&key.name));
+        self.set_decision(key, UnitDecision::Release(place));
+    }
+
     fn decided(&mut self, now: Now, key: Key, update: UnitUpdate) {
         let Some(state) = self.unit_states.get_mut(&key) else { return };
         match update {
-            UnitUpdate::Release => state.decision = UnitDecision::Release,
+            UnitUpdate::Release => self.grant(&key),
             UnitUpdate::Wait(refusal) => {
-                state.decision = UnitDecision::Wait(refusal.reason(), refusal.to_string());
+                self.set_decision(&key, UnitDecision::Wait(refusal.reason(), refusal.to_string()));
             }
             UnitUpdate::Overtaken { since } => {
                 state.overtaken = Some(Overtaken { since: Time::floor(since), reserved: false });

@@ -94,6 +94,9 @@ impl QueueController {
             self.stale.jobs.insert(consumer);
         }
         if let Some(namespace_state) = self.namespaces.get_mut(&key.namespace) {
+            if let UnitDecision::Release(place) = state.decision {
+                namespace_state.granted.remove(&place);
+            }
             namespace_state.names.remove(&state.name_in_schedule);
             namespace_state.schedule.set_unit(state.name_in_schedule, None);
             self.stale.namespaces.insert(Arc::clone(&key.namespace));
@@ -261,7 +264,7 @@ impl QueueController {
         self.refresh_quotas(now);
     }
 
-    fn refresh_unit(&mut self, key: &Key) {
+    pub(super) fn refresh_unit(&mut self, key: &Key) {
         let Some(unit) = self.objects.units.get(key) else { return };
         let usage = self.reservation(unit);
         let obstacle = self.obstacle(unit);
@@ -271,6 +274,7 @@ impl QueueController {
         let job = self.job_of(unit);
         let depends_on = job.clone().filter(|_| self.depends_on_pods(unit));
         let reserves = job.zip(facts.as_ref().and_then(reservation));
+        let unit_is_released = unit.status.phase == Some(Phase::Dequeued);
         let offers = (may_remove_finalizer && unit.finalizers.has_ours()) || obstacle.is_some();
         if unit.deleting && self.recounts(&key.namespace) {
             // Its Pods may be among them.
@@ -279,17 +283,12 @@ impl QueueController {
         let Some(state) = self.unit_states.get_mut(key) else { return };
         state.may_remove_finalizer = may_remove_finalizer;
         let waits = facts.as_ref().is_some_and(|facts| !is_released(facts));
-        if let Some((reason, message)) = obstacle {
-            state.decision = UnitDecision::Wait(reason, message);
-        } else if waits && state.facts != facts {
-            // The next round decides again.
-            state.decision = UnitDecision::None;
-        }
+        let is_news = state.facts != facts;
         let reserved = std::mem::replace(&mut state.reserves, reserves.clone());
         let before = std::mem::replace(&mut state.counted, counted.clone());
         let depended = std::mem::replace(&mut state.depends_on, depends_on.clone());
         self.objects.units_by_job.depends(key, depended.as_ref(), depends_on.as_ref());
-        if state.facts != facts {
+        if is_news {
             state.facts.clone_from(&facts);
             let schedule = &mut self.namespaces.entry(&key.namespace).schedule;
             schedule.set_unit(Arc::clone(&state.name_in_schedule), facts);
@@ -299,6 +298,12 @@ impl QueueController {
             self.reserve(reserved, reserves);
         }
         self.counts.replace(before.as_ref(), counted.as_ref());
+        if let Some((reason, message)) = obstacle {
+            self.set_decision(key, UnitDecision::Wait(reason, message));
+        } else if waits && is_news || unit_is_released {
+            // The next round decides again, if there is anything to decide.
+            self.set_decision(key, UnitDecision::None);
+        }
         if offers {
             self.offer(Work::Unit(key.clone()));
         }

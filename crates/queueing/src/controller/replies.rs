@@ -88,6 +88,10 @@ impl QueueController {
             }
             Reply::NotSent(reason) => {
                 debug!(unit = %key, reason, "a write of a QueueUnit was not sent");
+                if releases && !state.writes.unsure {
+                    state.writes.releasing = None;
+                    self.stale.units.insert(key.clone());
+                }
                 state.writes.not_before = now.steady + state.writes.failures.delay(false, jitter);
             }
             reply => {

@@ -19,7 +19,8 @@ impl QueueController {
         let releases = match &work {
             // Its quota is reserved already, also while it is not Enqueued yet.
             Work::Unit(key) => {
-                self.unit_states.get(key).is_some_and(|state| state.decision == UnitDecision::Release)
+                let decision = self.unit_states.get(key).map(|state| &state.decision);
+                matches!(decision, Some(UnitDecision::Release(_)))
             }
             Work::List(_) | Work::Job(_) => true,
             Work::Queue(_) => false,

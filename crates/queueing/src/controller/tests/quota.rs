@@ -28,6 +28,68 @@ fn uses(world: &mut World, used: i64) {
     world.controller.step(QueueEvent::Quota(Change::Applied(quota)));
 }
 
+/// Holds back the entries of these units into the queue. Each has room when it comes.
+fn hold_entries(world: &mut World, names: &[&str], asks: u64) -> Vec<(Ticket, QueueRequest)> {
+    let hold = |name: &&str| {
+        world.submit(name, asks);
+        world.settle_except(&format!("framework-{name} Enqueued Waiting"))
+    };
+    names.iter().flat_map(hold).collect()
+}
+
+#[test]
+fn a_release_that_was_not_sent_yet_is_decided_anew_if_others_use_its_room() {
+    let mut world = World::new(1, 10);
+    world.server.version = 1;
+    uses(&mut world, 0);
+    let held = hold_entries(&mut world, &["a", "b", "c"], 3);
+    assert_eq!(held.len(), 3);
+    uses(&mut world, 3);
+    for (ticket, _) in held {
+        let refusal = world.server.refuse(429);
+        world.reply(ticket, refusal);
+    }
+    let mut requests = world.settle();
+    world.pass(60);
+    requests.extend(world.settle());
+    let releases: Vec<_> = requests.iter().filter(|request| request.contains("Dequeued")).collect();
+    assert_eq!(releases, ["framework-a Dequeued Admitted", "framework-b Dequeued Admitted"]);
+    assert!(requests.contains(&"framework-c Enqueued InsufficientQuota".to_owned()), "{requests:?}");
+    uses(&mut world, 0);
+    world.settle();
+    world.pass(1);
+    assert_eq!(world.settle(), ["framework-c Dequeued Admitted"]);
+}
+
+#[test]
+fn a_release_that_was_sent_stands_though_others_use_its_room() {
+    let mut world = World::new(1, 10);
+    world.server.version = 1;
+    uses(&mut world, 0);
+    world.submit("a", 6);
+    let [(ticket, request)] = &world.settle_except("framework-a Dequeued Admitted")[..] else { panic!() };
+    uses(&mut world, 10);
+    assert!(world.settle().is_empty(), "it may be stored");
+    let reply = world.server.take(request);
+    world.reply(*ticket, reply);
+    assert!(world.settle().is_empty());
+    assert_eq!(world.server.releases.len(), 1);
+}
+
+#[test]
+fn a_release_that_never_left_may_be_taken_back() {
+    let mut world = World::new(1, 10);
+    world.server.version = 1;
+    uses(&mut world, 0);
+    world.submit("a", 6);
+    let [(ticket, _)] = world.settle_except("framework-a Dequeued Admitted")[..] else { panic!() };
+    uses(&mut world, 10);
+    world.reply(ticket, Reply::NotSent("too late".to_owned()));
+    assert_eq!(world.settle(), [""; 0], "it waits out its pause");
+    world.pass(60);
+    assert_eq!(world.settle(), ["framework-a Enqueued ExceedsQuota"], "others use all of it");
+}
+
 /// A Pod of a job.
 fn pod_of(job: &str, asks: u64) -> PodUse {
     PodUse {

@@ -29,6 +29,9 @@ pub const MARKER: &str = ": ObjectSnapshot: ";
 const LINE_ENDS: [(char, &str); 3] =
     [('\u{85}', "\\u0085"), ('\u{2028}', "\\u2028"), ('\u{2029}', "\\u2029")];
 
+/// Why a request is not sent whose history was not taken. After any other reason, its lines are written.
+pub const NOT_TAKEN: &str = "standard error does not take the history that goes before it";
+
 /// How much history one Framework writes a second, on average.
 pub const BYTES_PER_SECOND: u64 = 8 << 20;
 /// The history of one status write that is too little to be counted.

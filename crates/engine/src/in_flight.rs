@@ -22,6 +22,8 @@ pub struct Sent {
     pub purpose: Purpose,
     /// When it was sent, on the monotonic clock.
     pub at: Duration,
+    /// Whether it waits for its history to be written.
+    pub waits: bool,
     /// All that was known of that Framework was dropped since: the reply is about no state that came later.
     pub is_forgotten: bool,
 }
@@ -140,7 +142,8 @@ mod tests {
             let (key, at) = (Key::new("ns", "job"), Duration::from_secs(slot));
             let slot = Slot(u8::try_from(slot).unwrap());
             let (purpose, is_forgotten) = (Purpose::Quarantine, false);
-            in_flight.begin(ticket, Sent { key, uid: "f".into(), slot, purpose, at, is_forgotten });
+            in_flight
+                .begin(ticket, Sent { key, uid: "f".into(), slot, purpose, at, waits: false, is_forgotten });
             ticket
         };
         let tickets = [3, 3, 5].map(&mut send);

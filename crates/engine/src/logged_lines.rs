@@ -26,7 +26,8 @@ impl LoggedLines {
         lines
     }
 
-    /// Forgets the lines: their request did not leave, so they may not have been written.
+    /// Forgets the lines: they were not taken. Lines that were written stay, also if their request came too
+    /// late for its right. Written again each time, they would make each try as late as the first one.
     pub fn clear(&mut self) {
         self.lines.clear();
     }

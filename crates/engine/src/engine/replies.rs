@@ -15,6 +15,7 @@ use crate::cache::Entry;
 use crate::delayed::DelayedAction;
 use crate::event::Effect;
 use crate::framework_state::FrameworkState;
+use crate::history::NOT_TAKEN;
 use crate::in_flight::Purpose;
 use crate::object::{Object, Reply};
 use crate::object_cache::Source;
@@ -52,7 +53,8 @@ impl Engine {
         let jitter = self.seed ^ ticket.0;
         let current = self.state(&key).filter(|state| state.uid == sent.uid);
         let is_current = current.is_some();
-        if let Some(state) = current.filter(|_| !reply.was_sent()) {
+        let is_untold = matches!(&reply, Reply::NotSent(reason) if reason == NOT_TAKEN);
+        if let Some(state) = current.filter(|_| is_untold) {
             state.logged.clear();
         }
         match (sent.purpose, reply) {

@@ -67,7 +67,8 @@ impl Engine {
         let (uid, slot) = (Arc::clone(&state.uid), state.slot);
         let asks_once = self.policy.defects.has(Defect::AskOnce);
         let right = self.ownership.right(slot).filter(|_| !asks_once);
-        let sent = Sent { key: key.clone(), uid, slot, purpose, at: now.steady, is_forgotten: false };
+        let waits = !lines.is_empty();
+        let sent = Sent { key: key.clone(), uid, slot, purpose, at: now.steady, waits, is_forgotten: false };
         self.sending.in_flight.begin(ticket, sent);
         if state.wants(class, now.steady) {
             self.sending.dispatch.offer(class, &key);
@@ -143,7 +144,8 @@ impl Engine {
     pub(super) fn record_latency(&mut self, now: Now, sent: &Sent, reply: &Reply) {
         let latency = now.steady.saturating_sub(sent.at);
         let kind = match &sent.purpose {
-            Purpose::Write { .. } => return self.pace.took(latency),
+            // One that waits for its history says nothing of the API server.
+            Purpose::Write { .. } if !sent.waits && reply.was_sent() => return self.pace.took(latency),
             Purpose::Act(Action::CreatePod { .. }) => LatencyClass::Create,
             Purpose::Act(Action::DeletePod { .. }) => LatencyClass::Delete,
             _ => return,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::task::{JoinError, JoinSet};
 
+use framework_engine::history::NOT_TAKEN;
 use framework_engine::object::Object;
 use framework_engine::request::Request;
 use framework_message::{Ownership, Reply, Right, Ticket};
@@ -60,8 +61,8 @@ impl Requests {
             if let Some(receipt) = receipt
                 && !is_written(receipt).await
             {
-                let reason = "standard error does not take the history that goes before it";
-                return (ticket, Answered::Engine(Box::new((Reply::NotSent(reason.to_owned()), None))));
+                let reply = Reply::NotSent(NOT_TAKEN.to_owned());
+                return (ticket, Answered::Engine(Box::new((reply, None))));
             }
             (ticket, Answered::Engine(Box::new(sending.await)))
         });

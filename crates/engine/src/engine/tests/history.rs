@@ -10,7 +10,7 @@ use serde_json::{Value, json, value::to_raw_value};
 
 use super::cluster::{Cluster, not_found, policy, refusal, relist};
 use crate::event::Event;
-use crate::history::MARKER;
+use crate::history::{MARKER, NOT_TAKEN};
 use crate::object::{Reply, UnownedPod};
 use framework_message::{Change, Key};
 
@@ -76,7 +76,7 @@ fn a_retry_is_logged_before_the_write_that_replaces_it_leaves() {
 }
 
 #[test]
-fn a_retry_is_logged_again_if_its_write_did_not_leave_or_lost_to_another() {
+fn a_retry_is_logged_again_if_its_lines_were_not_taken_or_lost_to_another() {
     let again = |reply, newer: bool| {
         let mut cluster = about_to_retry(policy());
         assert!(triggers(&mut cluster).contains(&Trigger::OnTaskRetry));
@@ -89,7 +89,8 @@ fn a_retry_is_logged_again_if_its_write_did_not_leave_or_lost_to_another() {
         assert_eq!(cluster.status("job").task("w", 1).unwrap().attempt_status.id, 1);
         triggers(&mut cluster)
     };
-    assert_eq!(again(Reply::NotSent("no way".into()), false), [Trigger::OnTaskRetry]);
+    assert_eq!(again(Reply::NotSent(NOT_TAKEN.into()), false), [Trigger::OnTaskRetry]);
+    assert_eq!(again(Reply::NotSent("the right to send it ended".into()), false), [], "it waited for them");
     assert_eq!(again(refusal(409, "Conflict", "modified"), true), [Trigger::OnTaskRetry]);
     assert_eq!(again(refusal(409, "Conflict", "modified"), false), []);
     assert_eq!(again(refusal(500, "InternalError", "etcdserver: no space"), false), []);

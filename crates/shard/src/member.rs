@@ -42,7 +42,8 @@ pub struct Member {
     stopping: bool,
     over: bool,
     labelled: bool,
-    owned_until: Duration,
+    /// Until when it may act for its slots, as it last said; `None`: it says so again.
+    owned_until: Option<Duration>,
     tickets: u64,
 }
 
@@ -63,7 +64,7 @@ impl Member {
             stopping: false,
             over: false,
             labelled: true,
-            owned_until: Duration::ZERO,
+            owned_until: None,
             tickets: 0,
         }
     }
@@ -163,7 +164,7 @@ impl Member {
                     let released: Vec<_> = self.holdings.released().map(|(slot, _)| slot).collect();
                     effects.push(Effect::Resume(released.iter().copied().collect()));
                     released.into_iter().for_each(|slot| self.enter(slot, Phase::Held));
-                    self.owned_until = Duration::ZERO;
+                    self.owned_until = None;
                 }
             }
             Event::Listed(slots) => self.listed(slots),
@@ -334,8 +335,8 @@ impl Member {
             let lease = sent.saturating_add(self.policy.validity());
             lease.min(self.map.read_at().saturating_add(self.policy.map_validity()))
         });
-        if until != self.owned_until {
-            self.owned_until = until;
+        if Some(until) != self.owned_until {
+            self.owned_until = Some(until);
             let slots = self.holdings.acting();
             if !slots.is_empty() {
                 effects.push(Effect::Own { slots, until: until.max(Duration::from_nanos(1)) });

@@ -72,7 +72,7 @@ impl Member {
         for slot in slots.iter() {
             if self.holdings.get(slot).is_some_and(|holding| holding.phase == Phase::Listing) {
                 self.enter(slot, Phase::Held);
-                self.owned_until = Duration::ZERO;
+                self.owned_until = None;
             }
         }
     }
@@ -133,7 +133,7 @@ impl Member {
     /// Slots are kept after all. [`Self::prove`] says until when.
     fn resume(&mut self, slots: Slots, effects: &mut Vec<Effect>) {
         if !slots.is_empty() {
-            self.owned_until = Duration::ZERO;
+            self.owned_until = None;
             effects.push(Effect::Resume(slots));
         }
     }

@@ -134,7 +134,7 @@ impl ShareProgress {
 impl Member {
     /// How far it has come with its slots; `None`: it may not act now, or there is no map.
     pub fn share(&self, at: Duration) -> Option<ShareProgress> {
-        let map = self.map.get().filter(|_| at < self.owned_until)?;
+        let map = self.map.get().filter(|_| at < self.owned_until.unwrap_or_default())?;
         let (all, is_labelled) = (map.slots.len(), self.labelled);
         let mut share = ShareProgress { all, is_labelled, ..ShareProgress::default() };
         for (slot, entry) in &map.slots {
@@ -160,7 +160,7 @@ impl Member {
             leader: self.leader().map(ToString::to_string),
             is_leader: self.leads(at),
             stopping: self.stopping,
-            acts_for_sec: seconds(self.owned_until.saturating_sub(at)),
+            acts_for_sec: seconds(self.owned_until.unwrap_or_default().saturating_sub(at)),
             renewed_sec_ago: self.lease.proved().map(|sent| seconds(at.saturating_sub(sent))),
             map: self.map.get().map(|map| MapState {
                 version: self.map.version().0,

@@ -204,6 +204,28 @@ fn a_wall_clock_that_jumps_ahead_pauses_until_a_renewal_succeeds() {
 }
 
 #[test]
+fn a_wall_clock_that_jumps_pauses_also_in_the_step_of_a_listing() {
+    let mut world = settled(&["a", "b"]);
+    let leaves = owner(&world);
+    let stays = *world.replicas.iter().find(|(_, one)| one.me != leaves).unwrap().0;
+    let me = world.replicas[&stays].me.clone();
+    let held: Vec<Slot> = (0..4).map(Slot).filter(|slot| world.acting(*slot) == [&me]).collect();
+    world.faults.lists_hang = true;
+    world.stop(number(&world, &leaves));
+    until(&mut world, 40, |world| owner(world) == me);
+    run(&mut world, 1);
+    world.replicas.get_mut(&stays).unwrap().clocks.off += 2500;
+    world.later(stays, 0, Item::Tell(Event::Listed(Slots::ALL)));
+    world.run(world.time + 1).unwrap();
+    assert!(
+        !held.is_empty() && held.iter().all(|slot| world.acting(*slot).is_empty()),
+        "no renewal was sent since"
+    );
+    run(&mut world, 3);
+    assert_eq!(world.acting(SLOT), [&me]);
+}
+
+#[test]
 fn a_hand_over_of_unknown_outcome_is_not_taken_back() {
     let mut world = settled(&["a"]);
     world.join("b", "pod of b");

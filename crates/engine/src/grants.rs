@@ -79,6 +79,12 @@ impl Grants {
         self.holds.get(&slot).copied().filter(|until| now < *until)
     }
 
+    /// The end of the hold of a slot, if a listed object may be older than that end: it lasts, or it ended
+    /// before the slot was begun.
+    pub fn inherited_until(&self, slot: Slot, now: Duration) -> Option<Duration> {
+        self.holds.get(&slot).copied().filter(|until| now < *until || !self.has_begun(slot))
+    }
+
     /// The granted slots that a LIST of this selection shows as they were after the grant.
     pub fn covered(&self, selection: Selection) -> Slots {
         let is_covered = |(slot, grant): &(&Slot, &Grant)| {

@@ -149,12 +149,15 @@ impl Outgoing {
         self.outbox.replace(acts);
     }
 
-    /// Leaves out the deletes of objects that the persisted status does not record, while a write of an
-    /// earlier owner may yet record them. If there are any, returns when that write can no longer land.
-    pub fn keep_unrecorded(&self, persisted: &Persisted, acts: &mut Vec<Action>) -> Option<Duration> {
+    /// Leaves out what a write of an earlier owner may forbid that was not seen yet: creates, and deletes of
+    /// objects that the persisted status does not record. If there are any, returns when that write can no
+    /// longer land.
+    pub fn hold_back_inherited(&self, persisted: &Persisted, acts: &mut Vec<Action>) -> Option<Duration> {
         let (settles_at, status) = (self.write.inherited()?, persisted.status.as_ref()?);
         let planned = acts.len();
-        acts.retain(|action| !deletes_unrecorded(status, action));
+        let creates =
+            |action: &Action| matches!(action, Action::CreateConfigMap { .. } | Action::CreatePod { .. });
+        acts.retain(|action| !creates(action) && !deletes_unrecorded(status, action));
         (acts.len() < planned).then_some(settles_at)
     }
 

@@ -152,7 +152,7 @@ impl Engine {
         let FrameworkState { persisted: Some(persisted), outgoing, schedule, .. } = state else { return };
         let status: Option<Arc<_>> = plan.persist.map(Arc::from);
         let mut acts = if is_draining { Vec::new() } else { plan.act };
-        let settles_at = outgoing.keep_unrecorded(persisted, &mut acts);
+        let settles_at = outgoing.hold_back_inherited(persisted, &mut acts);
         if let Some(settles_at) = settles_at.filter(|at| *at > now.steady) {
             schedule.wake_at(settles_at);
         }
@@ -160,7 +160,7 @@ impl Engine {
         let Some(status) = status else {
             outgoing.write.withdraw();
             if settles_at.is_some_and(|at| at <= now.steady) {
-                // A read shows whether they are recorded. A write of ours would show it, too.
+                // A read shows what that write has stored. A write of ours would show it, too.
                 outgoing.write.doubt();
             }
             return self.publish(key, plan.report);

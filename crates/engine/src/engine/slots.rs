@@ -108,10 +108,13 @@ impl Engine {
             return;
         }
         let Some(Entry { known, state: Some(state) }) = self.cache.get_mut(key) else { return };
-        let Some(until) = self.grants.held_until(state.slot, now.steady) else { return };
+        let Some(until) = self.grants.inherited_until(state.slot, now.steady) else { return };
         let Some(persisted) = &state.persisted else { return };
         let Some(status) = &persisted.status else { return };
         state.outgoing.write.inherit(until);
+        if until <= now.steady {
+            return;
+        }
         if self.policy.queueing && queue::is_unreleased(&persisted.framework, status) {
             // Its unit says whether it may begin. A second create of its first ConfigMap has the same name,
             // and is refused.

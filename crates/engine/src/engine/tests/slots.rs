@@ -447,6 +447,45 @@ fn an_object_that_an_earlier_owner_may_have_recorded_is_not_deleted() {
     assert_eq!(cluster.count("create job-w-0"), 1, "{:?}", cluster.log);
 }
 
+/// The LIST shows what was stored before that write, and is taken in only after the hold.
+#[test]
+fn an_object_of_a_list_that_ends_after_the_hold_is_not_deleted_unread() {
+    let (mut cluster, record) = dies_before_the_record();
+    let (ownership, slots) = (Ownership::none(), Slots::ALL);
+    let policy = Policy { queueing: true, ..policy() };
+    cluster.engine = Engine::new(generous(), std::sync::Arc::new(policy))
+        .with_ownership(ownership.clone())
+        .without_slots();
+    cluster.step(Event::Hold { slots, until: cluster.now });
+    cluster.step(Event::Granted { slots, grant: 1 });
+    list(&mut cluster, Selection::whole(1, slots));
+    cluster.perform(&record);
+    // The watch does not show it.
+    let unseen = std::mem::take(&mut cluster.watch);
+    begin(&mut cluster, &ownership, slots);
+    release(&mut cluster);
+    cluster.live(SECOND * 5);
+    assert_eq!(cluster.count("get job"), 1, "{:?}", cluster.log);
+    assert_eq!(cluster.count("delete"), 0, "{:?}", cluster.log);
+    drop(unseen);
+}
+
+#[test]
+fn a_create_that_was_inherited_waits_for_a_read_after_the_hold() {
+    let (mut cluster, slots) = creating();
+    cluster.open.clear();
+    cluster.log.clear();
+    let ownership = Ownership::none();
+    let engine = Engine::new(generous(), std::sync::Arc::new(policy()));
+    cluster.engine = engine.with_ownership(ownership.clone()).without_slots();
+    let until = cluster.now + SECOND * 30;
+    cluster.step(Event::Hold { slots, until });
+    grant(&mut cluster, &ownership, slots, 1);
+    cluster.live(SECOND * 40);
+    let at = |request: &str| cluster.log.iter().position(|sent| sent.starts_with(request));
+    assert!(at("get job").unwrap() < at("create job-w-0").unwrap(), "{:?}", cluster.log);
+}
+
 #[test]
 fn an_object_that_no_owner_recorded_is_deleted_after_the_hold() {
     let (mut cluster, _) = dies_before_the_record();

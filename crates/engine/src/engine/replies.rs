@@ -11,6 +11,7 @@ use framework_core::{Action, Defect, EventReason};
 use tracing::{debug, warn};
 
 use super::Engine;
+use super::slots::slot_of;
 use crate::cache::Entry;
 use crate::delayed::DelayedAction;
 use crate::event::Effect;
@@ -59,7 +60,7 @@ impl Engine {
         }
         match (sent.purpose, reply) {
             (Purpose::Write { .. } | Purpose::Read { .. }, Reply::Object(Object::Framework(object)))
-                if !is_current =>
+                if !is_current && self.grants.contains(slot_of(&object, &self.policy)) =>
             {
                 self.apply_framework(now, object, Source::Reply);
             }
@@ -152,8 +153,15 @@ impl Engine {
     /// The Framework was read; `known` is the version that was known when the read was sent.
     fn framework_read(&mut self, now: Now, at: Duration, key: &Key, known: u128, reply: Reply, jitter: u64) {
         let lifetime = self.settings.request_lifetime;
+        // It has the name of ours, which is gone, and another replica acts for it.
+        let is_of_others = matches!(&reply, Reply::Object(Object::Framework(object))
+            if !self.grants.contains(slot_of(object, &self.policy)));
         let Some(state) = self.state(key) else { return };
         match reply {
+            _ if is_of_others => {
+                state.outgoing.write.refused(true);
+                self.framework_gone(key);
+            }
             Reply::Object(Object::Framework(object)) => {
                 if object.uid == state.uid && object.resource_version < known {
                     // A read shows the latest version, and versions only grow.

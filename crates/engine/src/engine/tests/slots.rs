@@ -206,6 +206,28 @@ fn a_reply_from_before_it_left_does_not_show_that_a_framework_lives() {
     assert_eq!(cluster.heard.logged.len(), 1, "{:?}", cluster.heard.logged);
 }
 
+/// The next Framework of that name is in a slot of another replica.
+#[test]
+fn a_framework_of_another_replica_that_a_read_shows_is_not_kept() {
+    let (mut cluster, ownership) = member();
+    cluster.create_framework("job", 1);
+    let own = [slot(&cluster)].into_iter().collect();
+    grant(&mut cluster, &ownership, own, 1);
+    cluster.deliver();
+    cluster.delete_framework("job");
+    // UIDs that differ in their last letter only may have the same slot.
+    (0..20).for_each(|_| drop(cluster.uid("job")));
+    cluster.create_framework("job", 1);
+    assert!(!own.contains(slot(&cluster)));
+    cluster.deliver();
+    cluster.live(SECOND * 5);
+    assert_eq!(cluster.count("get"), 1, "{:?}", cluster.log);
+    assert_eq!(ends(&cluster).len(), 1);
+    let cache = &cluster.engine.cache;
+    let has_state = |key: &Key| cache.get(key).is_some_and(|entry| entry.state.is_some());
+    assert!(!cache.keys().iter().any(has_state), "no event and no LIST would end it");
+}
+
 /// The lines of the history about the ends of Frameworks.
 fn ends(cluster: &Cluster) -> Vec<&Line> {
     let lines = cluster.heard.logged.iter().map(|(line, _)| line);

@@ -29,6 +29,8 @@ use self::fair_queue::FairQueue;
 use crate::client::{REPLY_TIMEOUT, SERVER_TIMEOUT};
 use crate::clock::Clock;
 use crate::metrics::Metrics;
+use crate::reply::most_bytes;
+use crate::send::read;
 
 /// Reports that may wait.
 const QUEUE: usize = 1024;
@@ -293,14 +295,15 @@ impl EventWriter {
     async fn send(&self, request: Result<Request<Body>, http::Error>) -> Result<(), EventFailure> {
         let without_reply = |text: String| EventFailure { code: None, text };
         let request = request.map_err(|error| without_reply(error.to_string()))?;
-        let reply = timeout(REPLY_TIMEOUT, self.client.send(request))
+        let exchange = async {
+            let (head, body) = self.client.send(request).await?.into_parts();
+            // Read to the end, so that the connection can be used again.
+            Ok::<_, kube::Error>((head.status, read(body, most_bytes("create", head.status)).await?))
+        };
+        let (status, body) = timeout(REPLY_TIMEOUT, exchange)
             .await
             .map_err(|_| without_reply("no response in time".to_owned()))?
             .map_err(|error| without_reply(error.to_string()))?;
-        let status = reply.status();
-        // Read to the end, so that the connection can be used again.
-        let body =
-            reply.into_body().collect_bytes().await.map_err(|error| without_reply(error.to_string()))?;
         if status.is_success() {
             return Ok(());
         }

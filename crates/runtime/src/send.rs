@@ -202,7 +202,7 @@ pub(crate) async fn patch(
 }
 
 /// The first `most` bytes of a body; the rest is not read.
-async fn read<B: hyper::body::Body<Data = Bytes> + Unpin>(
+pub(crate) async fn read<B: hyper::body::Body<Data = Bytes> + Unpin>(
     mut body: B,
     most: usize,
 ) -> Result<Vec<u8>, B::Error> {

@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 
 use http::Response;
+use http_body_util::StreamBody;
 use tower::BoxError;
 
 use framework_api::FrameworkSpec;
@@ -71,6 +72,27 @@ async fn a_report_becomes_an_event_about_its_framework() {
     assert_eq!((&body["reason"], &body["type"]), (&json!("QuotaExceeded"), &json!("Warning")));
     assert_eq!((&body["note"], &body["regarding"]["uid"]), (&json!("it is full"), &json!("f")));
     assert!(body["metadata"]["name"].as_str().unwrap().starts_with("job."), "{body}");
+}
+
+/// The head of its response comes, and its body never ends.
+#[tokio::test(start_paused = true)]
+async fn a_response_that_hangs_holds_up_no_further_event() {
+    let sent = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&sent);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        seen.lock().unwrap().push(request.uri().to_string());
+        let frames = futures::stream::pending::<Result<hyper::body::Frame<hyper::body::Bytes>, BoxError>>();
+        async { Ok::<_, BoxError>(Response::new(StreamBody::new(frames))) }
+    });
+    let client = kube::Client::new(service, "default");
+    let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
+    let (recorder, writer) = Recorder::new(client, clock, "fc-0", Metrics::new());
+    for uid in ["f", "g"] {
+        recorder.record(Subject::framework(&framework(uid)), report("QuotaExceeded"));
+    }
+    drop(recorder);
+    writer.run().await;
+    assert_eq!(sent.lock().unwrap().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]

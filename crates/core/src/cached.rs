@@ -25,25 +25,27 @@ pub struct Version {
     pub list_number: u64,
     /// Known by a reply only.
     pub unwatched: bool,
+    /// The number of the slot that the label named when a watch last showed the object. The watch selects the
+    /// object by it. `None`: it named none.
+    pub label: Option<u8>,
 }
 
 impl Version {
     /// The version of an object that a watch shows, or the LIST before it.
-    pub fn watched(resource_version: u128, list_number: u64) -> Self {
-        Version { resource_version, list_number, unwatched: false }
+    pub fn watched(resource_version: u128, label: Option<u8>, list_number: u64) -> Self {
+        Version { resource_version, list_number, unwatched: false, label }
     }
 
     /// The version of an object that a reply shows. `before` is the cached version, if there is one.
     pub fn replied(resource_version: u128, before: Option<Version>) -> Self {
-        let (list_number, unwatched) =
-            before.map_or((0, true), |before| (before.list_number, before.unwatched));
-        Version { resource_version, list_number, unwatched }
+        let unseen = Version { unwatched: true, ..Version::default() };
+        Version { resource_version, ..before.unwrap_or(unseen) }
     }
 
     /// Notes that the watch shows the object again, in a version that is not newer. Returns whether it was
     /// unwatched.
-    pub fn see(&mut self, list_number: u64) -> bool {
-        self.list_number = list_number;
+    pub fn see(&mut self, label: Option<u8>, list_number: u64) -> bool {
+        (self.label, self.list_number) = (label, list_number);
         std::mem::replace(&mut self.unwatched, false)
     }
 

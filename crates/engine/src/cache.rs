@@ -17,6 +17,7 @@ use crate::consumer;
 use crate::event::Kind;
 use crate::framework_state::FrameworkState;
 use crate::object::FrameworkObject;
+use crate::object_cache::sweep::Listed;
 use crate::object_cache::{ObjectCache, Source};
 use framework_message::{Key, Selection, Slots};
 
@@ -143,10 +144,11 @@ impl Entry {
         creates.any(|create| matches!(create.outcome, Outcome::Acknowledged { .. }))
     }
 
-    /// Whether the objects of the entry are in these slots, as far as that is known.
-    pub fn is_in(&self, slots: Slots) -> bool {
+    /// A LIST with this number shows these slots. Objects without a label are in the slot of the Framework,
+    /// as far as that is known.
+    pub fn listed(&self, number: u64, slots: Slots) -> Listed {
         let slot = self.state.as_ref().map(|state| state.slot).or(self.known.left_in);
-        slot.is_none_or(|slot| slots.contains(slot))
+        Listed { number, slots, others: slot.is_none_or(|slot| slots.contains(slot)) }
     }
 
     /// Whether Pods run that are not of the Framework that has the name now.

@@ -8,11 +8,13 @@ use std::collections::BTreeMap;
 
 use framework_core::Action;
 use framework_core::cached::{CachedPod, Version};
-use framework_core::observed::{ConfigMapFacts, Instance, Objects, PodFacts, PodPhase};
-use framework_message::Slot;
+use framework_core::observed::{Instance, Objects, PodFacts, PodPhase};
+use framework_message::{Slot, Slots};
 
 use crate::deletions::Deletions;
 use crate::object::{ConfigMapObject, PodObject};
+
+pub mod sweep;
 
 /// The source of a version of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +41,9 @@ pub struct ObjectCache {
     /// Pods that have left the cache and are to go into the history.
     pub deletions: Deletions,
     config_map: Option<Version>,
+    /// All slots that labels of the objects name, and perhaps more: most entries are in one slot, and their
+    /// objects are not looked at when others come or go.
+    labels: Slots,
     /// Deletions that a late reply, or a watch that lags, must not undo: by UID, for versions below this one.
     tombstones: BTreeMap<String, u128>,
     /// The last Framework of the name went while the watch was yet to show Pods that were created for it.
@@ -53,9 +58,15 @@ pub struct ObjectCache {
 }
 
 /// The version of an object that is shown. `before`: its cached version, if there was one.
-fn version(resource_version: u128, source: Source, list_number: u64, before: Option<Version>) -> Version {
+fn version(
+    resource_version: u128,
+    label: Option<u8>,
+    source: Source,
+    list_number: u64,
+    before: Option<Version>,
+) -> Version {
     match source {
-        Source::Watch => Version::watched(resource_version, list_number),
+        Source::Watch => Version::watched(resource_version, label, list_number),
         Source::Reply => Version::replied(resource_version, before),
     }
 }
@@ -85,7 +96,8 @@ impl ObjectCache {
 
     /// Takes in the current version of a Pod. Returns whether the Pod has changed.
     pub fn apply_pod(&mut self, pod: PodObject, source: Source, list_number: u64) -> bool {
-        let PodObject { name, resource_version, mut facts, .. } = pod;
+        let PodObject { name, resource_version, mut facts, label, .. } = pod;
+        let label = self.note(label);
         if self.has_tombstone(&facts.uid, resource_version) {
             let is_free = !self.objects.pods.contains_key(&name);
             let lives = facts.deletion.is_none() && source == Source::Watch;
@@ -96,7 +108,7 @@ impl ObjectCache {
         if let Some(cached) = self.objects.pods.get_mut(&name) {
             let same = cached.uid == facts.uid;
             if resource_version <= cached.version.resource_version {
-                let news = same && source == Source::Watch && cached.version.see(list_number);
+                let news = same && source == Source::Watch && cached.version.see(label, list_number);
                 cached.facts.unwatched &= !news;
                 return news;
             }
@@ -109,7 +121,7 @@ impl ObjectCache {
             }
         }
         self.deletions.present(&name, &facts.uid, source == Source::Watch);
-        let version = version(resource_version, source, list_number, before);
+        let version = version(resource_version, label, source, list_number, before);
         facts.unwatched = version.unwatched;
         match self.objects.pods.get_mut(&name) {
             Some(cached) => {
@@ -127,7 +139,8 @@ impl ObjectCache {
 
     /// Takes in the current version of a ConfigMap. Returns whether the ConfigMap has changed.
     pub fn apply_config_map(&mut self, map: ConfigMapObject, source: Source, list_number: u64) -> bool {
-        let ConfigMapObject { resource_version, facts, .. } = map;
+        let ConfigMapObject { resource_version, facts, label, .. } = map;
+        let label = self.note(label);
         if self.has_tombstone(&facts.uid, resource_version) {
             let is_free = self.objects.config_map.is_none();
             return is_free && !facts.deleting && source == Source::Watch && self.doubt(&facts.uid);
@@ -137,7 +150,7 @@ impl ObjectCache {
         if let (Some(version), Some(holder)) = (&mut self.config_map, &self.objects.config_map) {
             let same = holder.uid == facts.uid;
             if resource_version <= version.resource_version {
-                return same && source == Source::Watch && version.see(list_number);
+                return same && source == Source::Watch && version.see(label, list_number);
             }
             if same {
                 before = Some(*version);
@@ -146,7 +159,7 @@ impl ObjectCache {
                 self.config_map_gone(&uid);
             }
         }
-        self.config_map = Some(version(resource_version, source, list_number, before));
+        self.config_map = Some(version(resource_version, label, source, list_number, before));
         let news = self.objects.config_map.as_ref() != Some(&facts);
         self.objects.config_map = Some(facts);
         news
@@ -204,33 +217,6 @@ impl ObjectCache {
         } else {
             self.disappeared(uid, true);
         }
-    }
-
-    /// A LIST of Pods is complete. A cached Pod that neither the LIST nor the watch since has shown has
-    /// disappeared. A Pod that only a reply showed has disappeared, too: a GET confirms whether it exists,
-    /// because the watch may have passed its end.
-    pub fn sweep_pods(&mut self, list_number: u64) -> bool {
-        let stale = self.objects.pods.take_unless(|_, pod| pod.version.list_number >= list_number);
-        let has_stale = !stale.is_empty();
-        for (name, pod) in stale {
-            self.deletions.unlisted(&name, &pod, pod.version.resource_version);
-            let (uid, is_ending) = (pod.uid.clone(), is_ending(&pod));
-            self.objects.pod_left(pod);
-            self.disappeared(&uid, is_ending);
-        }
-        // The watch goes on from this LIST: it shows nothing older.
-        self.tombstones.retain(|_, version| *version != u128::MAX);
-        has_stale
-    }
-
-    /// As [`ObjectCache::sweep_pods`], for ConfigMaps.
-    pub fn sweep_config_map(&mut self, list_number: u64) -> bool {
-        let stale = self.config_map.is_some_and(|version| version.list_number < list_number);
-        let Some(map) = self.objects.config_map.as_ref().filter(|_| stale) else { return false };
-        let ConfigMapFacts { uid, deleting, .. } = map.clone();
-        self.drop_config_map();
-        self.disappeared(&uid, deleting);
-        true
     }
 
     /// This Pod certainly no longer exists.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use framework_api::Framework;
 use framework_api::name::SLOT_LABEL;
 use framework_core::{Defect, Policy, permit, queue};
 use framework_message::{Key, Now, Slot, Slots};
@@ -9,16 +10,23 @@ use framework_message::{Key, Now, Slot, Slots};
 use super::Engine;
 use crate::cache::Entry;
 use crate::event::Effect;
+use crate::framework_state::FrameworkState;
 use crate::object::FrameworkObject;
 
 /// The slot of a Framework: that of its UID, also if its label names another one.
 pub(super) fn slot_of(object: &FrameworkObject, policy: &Policy) -> Slot {
-    let label = || {
-        let (framework, _) = object.content.as_ref().ok()?;
-        framework.metadata.labels.as_ref()?.get(SLOT_LABEL)?.parse().ok().map(Slot)
-    };
+    let label = || labelled(&object.content.as_ref().ok()?.0);
     let trusted = policy.defects.has(Defect::TrustLabel).then(label).flatten();
     trusted.unwrap_or_else(|| Slot::of(&object.uid))
+}
+
+/// The slot that the label of a Framework names, by which watches select it.
+pub(super) fn label_of(state: &FrameworkState) -> Option<Slot> {
+    labelled(&state.persisted.as_ref()?.framework)
+}
+
+fn labelled(framework: &Framework) -> Option<Slot> {
+    framework.metadata.labels.as_ref()?.get(SLOT_LABEL)?.parse().ok().map(Slot)
 }
 
 impl Engine {
@@ -75,8 +83,10 @@ impl Engine {
     }
 
     /// Another replica owns these slots, or may own them: the state of their Frameworks is dropped. The
-    /// Frameworks are not gone, so nothing is written into the history.
+    /// Frameworks are not gone, so nothing is written into the history. Objects whose own label names one of
+    /// the slots leave the other entries: neither an event nor a LIST will show their end.
     pub(super) fn lost(&mut self, slots: Slots) {
+        let now = self.now;
         self.grants.lose(slots);
         self.drain.end(slots);
         if self.policy.defects.has(Defect::TrustOldList) {
@@ -90,14 +100,25 @@ impl Engine {
                     self.cache.forget(&key);
                     self.consumers.forget(&key);
                     self.ready.set(&key, None);
+                    continue;
                 }
                 Some(_) => {}
                 None => entry.known.left_in = entry.known.left_in.filter(|slot| !slots.contains(*slot)),
             }
+            if entry.known.lose(slots) {
+                self.mark_dirty(now, &key, true);
+            }
+            self.doubt_of_others(now, &key);
         }
         // If a slot comes back, their replies are not about the states that are made then.
         let cache = &self.cache;
         self.sending.in_flight.forget(|key| cache.get(key).is_none());
+    }
+
+    /// Whether an object has the label of a slot that is not granted. A watch that is to select less still
+    /// shows such objects.
+    pub(super) fn is_of_others(&self, label: Option<Slot>) -> bool {
+        label.is_some_and(|slot| !self.grants.contains(slot))
     }
 
     /// An earlier owner may have sent every create that the status permits, and a write that records their

@@ -8,7 +8,7 @@ use framework_core::snapshot::Trigger;
 use tracing::debug;
 
 use super::Engine;
-use super::slots::slot_of;
+use super::slots::{label_of, slot_of};
 use crate::cache::{Entry, Listing, VersionOrder};
 use crate::deletions::has_no_time_left;
 use crate::event::{Effect, Kind};
@@ -18,7 +18,7 @@ use crate::history::{Gap, Line};
 use crate::last_seen::{LastSeen, LastState};
 use crate::object::{ConfigMapObject, FrameworkObject, PodObject, UnownedPod};
 use crate::object_cache::Source;
-use framework_message::{Change, Key, Now, Slot, Slots};
+use framework_message::{Change, Key, Now, Slots};
 
 /// The name under which the looks at a Framework without its label are counted.
 const LOOK: &str = "look";
@@ -38,35 +38,52 @@ impl Engine {
                 debug!(framework = %object.key, "the slot of the Framework is not ours");
             }
             Change::Listed(object) | Change::Applied(object) => {
-                self.apply_framework(now, object, Source::Watch)
+                let key = object.key.clone();
+                self.apply_framework(now, object, Source::Watch);
+                self.doubt_of_others(now, &key);
             }
             Change::Deleted(object) => self.framework_left(now, &object),
             Change::Synced => {
                 let (list_number, covered) = self.covered(Kind::Frameworks);
-                // A LIST by label does not show a Framework that is yet to get its label, or has lost it. One
-                // with a label may have got it after the LIST.
-                let is_whole = self.selects_all_frameworks();
+                let is_missing = |state: &mut FrameworkState| {
+                    state.list_number < list_number && covered.contains(state.slot)
+                };
                 for key in self.cache.keys() {
-                    let Some(entry) = self.cache.get_mut(&key) else { continue };
-                    let is_missing = |state: &&FrameworkState| {
-                        state.list_number < list_number && covered.contains(state.slot)
-                    };
-                    if let Some(state) = entry.state.as_ref().filter(is_missing) {
+                    if self.state(&key).is_some_and(is_missing) {
                         debug!(framework = %key, "the Framework is not listed any more");
-                        let line = state.last_line(&key, Some(Gap::FinalStateUnknown));
-                        // Of one that a reply reported gone, no read is sent.
-                        match entry.state.as_mut().filter(|state| !is_whole && !state.outgoing.is_lost()) {
-                            Some(state) => state.doubt(0, line),
-                            None => {
-                                entry.close();
-                                self.write_history(vec![line], None);
-                            }
-                        }
-                        self.schedule(now, &key);
+                        self.framework_missing(now, &key);
                     }
                 }
                 self.synced(now, Kind::Frameworks, covered);
             }
+        }
+    }
+
+    /// The watch does not show a Framework any more, and no event has shown why. A LIST by label does not
+    /// show a Framework that is yet to get its label, or has lost it. One with a label may have got it after
+    /// the LIST.
+    fn framework_missing(&mut self, now: Now, key: &Key) {
+        let is_whole = self.selects_all_frameworks();
+        let Some(entry) = self.cache.get_mut(key) else { return };
+        let Some(state) = &mut entry.state else { return };
+        let line = state.last_line(key, Some(Gap::FinalStateUnknown));
+        // Of one that a reply reported gone, no read is sent.
+        if is_whole || state.outgoing.is_lost() {
+            entry.close();
+            self.write_history(vec![line], None);
+        } else {
+            state.doubt(0, line);
+        }
+        self.schedule(now, key);
+    }
+
+    /// A Framework whose label names a slot of another replica is missing as soon as the watch selects less.
+    /// If the watch selects all Frameworks, a LIST follows.
+    pub(super) fn doubt_of_others(&mut self, now: Now, key: &Key) {
+        let state = self.cache.get(key).and_then(|entry| entry.state.as_ref());
+        let label = state.filter(|state| state.list_number > 0).and_then(label_of);
+        if self.is_of_others(label) && !self.selects_all_frameworks() {
+            self.framework_missing(now, key);
         }
     }
 
@@ -198,8 +215,13 @@ impl Engine {
         let list_number = self.cache.config_maps.list_number;
         match change {
             Change::Restarted => self.cache.config_maps.list_number += 1,
-            Change::Listed(object) | Change::Applied(object) | Change::Deleted(object)
-                if self.is_of_others(&object.key, object.label) => {}
+            Change::Deleted(object)
+                if self.is_of_others(object.label) && self.cache.get(&object.key).is_none() => {}
+            Change::Listed(object) | Change::Applied(object) if self.is_of_others(object.label) => {
+                let entry = self.cache.get_mut(&object.key);
+                let news = entry.is_some_and(|entry| entry.known.config_map_relabelled(&object));
+                self.mark_dirty(now, &object.key, news);
+            }
             Change::Listed(object) | Change::Applied(object) => {
                 let key = object.key.clone();
                 let news = self.cache.entry(&key).known.apply_config_map(object, Source::Watch, list_number);
@@ -212,11 +234,12 @@ impl Engine {
             Change::Synced => {
                 let (_, covered) = self.covered(Kind::ConfigMaps);
                 for key in self.cache.keys() {
-                    let Some(entry) = self.cache.get_mut(&key).filter(|entry| entry.is_in(covered)) else {
-                        continue;
-                    };
-                    let news = entry.known.sweep_config_map(list_number);
-                    self.mark_dirty(now, &key, news);
+                    let Some(entry) = self.cache.get_mut(&key) else { continue };
+                    let listed = entry.listed(list_number, covered);
+                    let news = entry.known.sweep_config_map(listed);
+                    if news || listed.others {
+                        self.mark_dirty(now, &key, news);
+                    }
                 }
                 self.synced(now, Kind::ConfigMaps, covered);
             }
@@ -257,8 +280,10 @@ impl Engine {
             Change::Restarted => self.cache.pods.list_number += 1,
             Change::Listed(mut object) | Change::Applied(mut object) => {
                 self.taken_by_another(now, &object);
-                if self.is_of_others(&object.key, object.label) {
-                    return;
+                if self.is_of_others(object.label) {
+                    let entry = self.cache.get_mut(&object.key);
+                    let news = entry.is_some_and(|entry| entry.known.pod_relabelled(&object));
+                    return self.mark_dirty(now, &object.key, news);
                 }
                 self.note_run(now, &mut object);
                 let (key, name) = (object.key.clone(), object.name.clone());
@@ -272,7 +297,9 @@ impl Engine {
                     self.mark_dirty(now, &key, false);
                 }
             }
-            Change::Deleted(object) if self.is_of_others(&object.key, object.label) => {
+            Change::Deleted(object)
+                if self.is_of_others(object.label) && self.cache.get(&object.key).is_none() =>
+            {
                 // The next owner of the slot may list its Pods only now, and would never see this one.
                 let PodObject { key, name, facts, last: Some(last), .. } = object else { return };
                 if has_no_time_left(&facts) {
@@ -287,12 +314,13 @@ impl Engine {
             Change::Synced => {
                 let (_, covered) = self.covered(Kind::Pods);
                 for key in self.cache.keys() {
-                    let Some(entry) = self.cache.get_mut(&key).filter(|entry| entry.is_in(covered)) else {
-                        continue;
-                    };
-                    let news = entry.known.sweep_pods(list_number);
-                    entry.pods_listed();
-                    self.mark_dirty(now, &key, news);
+                    let Some(entry) = self.cache.get_mut(&key) else { continue };
+                    let listed = entry.listed(list_number, covered);
+                    let news = entry.known.sweep_pods(listed);
+                    if news || listed.others {
+                        entry.pods_listed();
+                        self.mark_dirty(now, &key, news);
+                    }
                 }
                 self.synced(now, Kind::Pods, covered);
             }
@@ -316,12 +344,6 @@ impl Engine {
         if news || entry.state.is_none() {
             self.schedule(now, key);
         }
-    }
-
-    /// Whether an object, of which nothing is known, is of a slot that is not granted. A watch that is to
-    /// select less still shows such objects, and no LIST would end them.
-    fn is_of_others(&self, key: &Key, label: Option<Slot>) -> bool {
-        self.cache.get(key).is_none() && label.is_some_and(|slot| !self.grants.contains(slot))
     }
 
     /// The number of a kind's last LIST, and the slots that it shows as they were after their grant.

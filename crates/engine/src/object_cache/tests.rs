@@ -1,9 +1,10 @@
 //! The cached facts about objects, event by event.
 
+use super::sweep::Listed;
 use super::*;
 use framework_api::Time;
 use framework_core::classify::{ContainerEnd, ContainerTerminated, TerminalPhase, TerminatedPod};
-use framework_core::observed::Deletion;
+use framework_core::observed::{ConfigMapFacts, Deletion};
 use framework_message::Key;
 
 fn pod(uid: &str, resource_version: u128) -> PodObject {
@@ -40,6 +41,20 @@ fn succeeded(uid: &str, resource_version: u128) -> PodObject {
 fn config_map(uid: &str, resource_version: u128) -> ConfigMapObject {
     let facts = ConfigMapFacts { uid: uid.into(), framework_uid: Some("fw".into()), deleting: false };
     ConfigMapObject { key: Key::new("ns", "job"), resource_version, facts, label: None }
+}
+
+/// A Pod with the label of this slot, whose UID is its name.
+fn labelled(uid: &str, resource_version: u128, slot: u8) -> PodObject {
+    PodObject { name: uid.into(), label: Some(Slot(slot)), ..pod(uid, resource_version) }
+}
+
+/// A LIST of everything.
+fn all(number: u64) -> Listed {
+    Listed { number, slots: Slots::ALL, others: true }
+}
+
+fn slots(slot: u8) -> Slots {
+    [Slot(slot)].into_iter().collect()
 }
 
 fn uids(known: &ObjectCache) -> Vec<&str> {
@@ -101,7 +116,7 @@ fn exit_code(pod: Option<&PodFacts>) -> Option<i32> {
 fn the_end_of_a_pod_outlives_its_deletion_by_others() {
     let deletions: [fn(&mut ObjectCache); 4] = [
         |known| _ = known.delete_pod(&removed("a", 9)),
-        |known| _ = known.sweep_pods(2),
+        |known| _ = known.sweep_pods(all(2)),
         |known| known.pod_gone("job-w-0", "a"),
         |known| _ = known.apply_pod(pod("b", 9), Source::Watch, 1),
     ];
@@ -286,11 +301,69 @@ fn a_list_replaces_the_known_objects() {
     // complete.
     known.apply_pod(PodObject { name: "listed".into(), ..pod("a", 1) }, Source::Watch, 2);
     known.apply_pod(PodObject { name: "new".into(), ..pod("d", 9) }, Source::Watch, 2);
-    assert!(known.sweep_pods(2));
-    assert!(known.sweep_config_map(2));
+    assert!(known.sweep_pods(all(2)));
+    assert!(known.sweep_config_map(all(2)));
     assert_eq!(uids(&known), ["a", "d"]);
     assert_eq!(known.objects.gone.iter().collect::<Vec<_>>(), ["c"], "b may have lost its label only");
     assert_eq!(known.objects.config_map, None);
+}
+
+#[test]
+fn a_list_of_some_slots_ends_the_objects_with_their_labels() {
+    let mut known = ObjectCache::default();
+    for pod in [labelled("a", 1, 3), labelled("b", 1, 7), PodObject { name: "c".into(), ..pod("c", 1) }] {
+        known.apply_pod(pod, Source::Watch, 1);
+    }
+    let list = |slot, others| Listed { number: 2, slots: slots(slot), others };
+    assert!(!known.sweep_pods(list(9, false)));
+    assert!(known.sweep_pods(list(7, false)));
+    assert_eq!(uids(&known), ["a", "c"]);
+    assert!(known.sweep_pods(list(9, true)));
+    assert_eq!(uids(&known), ["a"]);
+}
+
+#[test]
+fn objects_of_a_lost_slot_leave_and_are_not_gone() {
+    let mut known = ObjectCache::default();
+    known.begin_read();
+    known.apply_pod(labelled("a", 5, 3), Source::Watch, 1);
+    // It has ended, and waits to be deleted.
+    known.apply_pod(PodObject { label: Some(Slot(3)), ..succeeded("b", 5) }, Source::Watch, 1);
+    known.apply_pod(labelled("c", 5, 7), Source::Watch, 1);
+    let map = ConfigMapObject { label: Some(Slot(3)), ..config_map("m", 5) };
+    known.apply_config_map(map, Source::Watch, 1);
+    assert!(!known.lose(slots(9)) && known.lose(slots(3)) && !known.lose(slots(3)));
+    assert_eq!((uids(&known), &known.objects.config_map), (vec!["c"], &None));
+    assert!(known.objects.gone.is_empty(), "only a GET shows that");
+    assert!(known.deletions.is_empty(), "the next owner sees their ends");
+    assert!(!known.apply_pod(labelled("a", 4, 7), Source::Reply, 1), "a reply from before");
+    assert!(known.apply_pod(labelled("a", 5, 3), Source::Reply, 1), "it is there");
+}
+
+#[test]
+fn objects_with_labels_of_others_leave_unless_only_a_reply_showed_them() {
+    for (source, leaves) in [(Source::Watch, true), (Source::Reply, false)] {
+        let mut known = ObjectCache::default();
+        known.apply_pod(labelled("a", 5, 3), source, 1);
+        known.apply_config_map(config_map("m", 5), source, 1);
+        assert!(!known.pod_relabelled(&labelled("b", 6, 7)), "another one");
+        assert!(!known.config_map_relabelled(&config_map("n", 6)), "another one");
+        assert_eq!(known.pod_relabelled(&labelled("a", 6, 7)), leaves);
+        assert_eq!(known.config_map_relabelled(&config_map("m", 6)), leaves);
+        assert_eq!((uids(&known).is_empty(), known.objects.config_map.is_none()), (leaves, leaves));
+        assert!(known.objects.gone.is_empty(), "only a GET shows that");
+    }
+}
+
+#[test]
+fn a_pod_is_of_the_slot_by_which_the_watch_last_showed_it() {
+    let mut known = ObjectCache::default();
+    known.apply_pod(labelled("a", 5, 7), Source::Reply, 1);
+    assert!(!known.lose(slots(7)), "the watch has not shown it");
+    known.apply_pod(labelled("a", 5, 7), Source::Watch, 1);
+    // The watch is yet to show that its label is back.
+    known.apply_pod(labelled("a", 6, 3), Source::Reply, 1);
+    assert!(!known.lose(slots(3)) && known.lose(slots(7)));
 }
 
 #[test]
@@ -299,7 +372,7 @@ fn a_pod_that_only_a_reply_showed_is_asked_for_again_after_a_list() {
     known.apply_pod(pod("a", 1), Source::Watch, 1);
     // While the next LIST runs, a GET shows the Pod; it may end before the LIST is read.
     known.apply_pod(pod("a", 5), Source::Reply, 2);
-    known.sweep_pods(2);
+    known.sweep_pods(all(2));
     assert!(uids(&known).is_empty());
     assert!(!known.objects.gone.contains("a"), "it may be alive: a GET will tell");
 }

@@ -33,11 +33,10 @@ impl Cluster {
             }
             Request::RestoreLabel { pod, .. } => {
                 let name = pod.as_ref().unwrap();
-                self.change_pod(name, |_| ());
                 let label = self.slot(&self.pods[name].key.name);
-                let pod = self.pods.get_mut(name).unwrap();
-                pod.label = label;
-                Reply::Object(Object::Pod(pod.clone()))
+                self.pods.get_mut(name).unwrap().label = label;
+                self.change_pod(name, |_| ());
+                self.get_pod(name)
             }
             Request::Act { framework, action, .. } => self.act(framework, action),
             Request::AskTime => Reply::Done,

@@ -6,7 +6,7 @@ use framework_api::State;
 use framework_api::name::SLOT_LABEL;
 use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_core::Policy;
-use framework_core::observed::Admission;
+use framework_core::observed::{Admission, Deletion};
 use framework_core::snapshot::Trigger;
 use framework_message::{Change, Key, Ownership, Selection, Slot, Slots, Ticket};
 
@@ -368,6 +368,166 @@ fn a_list_ends_a_framework_that_a_reply_reported_gone() {
     cluster.step(Event::Framework(Change::Synced));
     cluster.live(SECOND * 5);
     assert_eq!(ends(&cluster).len(), 1, "{:?}", cluster.heard.logged);
+}
+
+fn lose(cluster: &mut Cluster, ownership: &Ownership, slot: Slot) {
+    ownership.disown(slot);
+    cluster.step(Event::Lost([slot].into_iter().collect()));
+}
+
+/// The Framework `job` is deleted, and made again in another slot. Returns the slot that it had.
+fn make_again(cluster: &mut Cluster) -> Slot {
+    let first = slot(cluster);
+    cluster.delete_framework("job");
+    // The hash of UIDs with as many digits has the same first byte.
+    while cluster.uid("job").len() < "job#10".len() {}
+    cluster.create_framework("job", 1);
+    assert_ne!(slot(cluster), first);
+    cluster.deliver();
+    cluster.live(SECOND * 5);
+    first
+}
+
+/// The Framework `job` was made again, and its name is held by the Pod of the first one, which terminates.
+/// Returns the slot of the first one, too.
+fn awaiting_a_former_pod() -> (Cluster, Ownership, Slot) {
+    let (mut cluster, ownership) = selecting();
+    let at = cluster.server_time();
+    cluster.change_pod("job-w-0", |pod| pod.deletion = Some(Deletion { at, grace_sec: 600 }));
+    let map = cluster.config_maps.remove("job").expect("it is there");
+    cluster.watch.push_back(Event::ConfigMap(Change::Deleted(map)));
+    let first = make_again(&mut cluster);
+    assert_eq!((cluster.state("job"), cluster.count("create map job")), (State::AttemptPreparing, 1));
+    assert_eq!(cluster.count("create job-w-0"), 0, "its name is held: {:?}", cluster.log);
+    (cluster, ownership, first)
+}
+
+/// The Pod of the first Framework ends, and no event shows that.
+fn creates_its_pod(mut cluster: Cluster) {
+    cluster.pods.remove("job-w-0");
+    cluster.watch.clear();
+    cluster.live(SECOND * 5);
+    assert_eq!(cluster.count("create job-w-0"), 1, "{:?}", cluster.log);
+    assert_eq!(cluster.count("confirm"), 0, "no status records it: {:?}", cluster.log);
+    let mut triggers = cluster.heard.logged.iter().map(|(line, _)| line.trigger());
+    assert!(triggers.all(|trigger| trigger != Trigger::OnPodDeletion), "the next owner sees its end");
+}
+
+#[test]
+fn a_pod_of_a_lost_slot_holds_no_name_of_a_kept_one() {
+    let (mut cluster, ownership, first) = awaiting_a_former_pod();
+    lose(&mut cluster, &ownership, first);
+    creates_its_pod(cluster);
+}
+
+#[test]
+fn an_event_of_a_lost_slot_brings_no_pod_back() {
+    let (mut cluster, ownership, first) = awaiting_a_former_pod();
+    lose(&mut cluster, &ownership, first);
+    cluster.change_pod("job-w-0", |_| ());
+    cluster.deliver();
+    creates_its_pod(cluster);
+}
+
+/// The watch of the slot goes on until its LIST begins.
+#[test]
+fn a_list_of_a_slot_ends_its_pods_under_names_of_another_one() {
+    let (mut cluster, ownership, first) = awaiting_a_former_pod();
+    lose(&mut cluster, &ownership, first);
+    let slots = [first].into_iter().collect();
+    cluster.step(Event::Granted { slots, grant: 2 });
+    cluster.change_pod("job-w-0", |_| ());
+    cluster.deliver();
+    cluster.live(SECOND * 5);
+    assert_eq!(cluster.count("create job-w-0"), 0, "its name is held: {:?}", cluster.log);
+    cluster.pods.remove("job-w-0");
+    let selection = cluster.engine.cache.pods.selection;
+    list(&mut cluster, Selection { grant: 2, list: slots, ..selection });
+    cluster.live(SECOND * 5);
+    assert_eq!(cluster.count("create job-w-0"), 1, "{:?}", cluster.log);
+}
+
+#[test]
+fn a_config_map_of_a_lost_slot_holds_no_name_of_a_kept_one() {
+    for is_shown_again in [false, true] {
+        let (mut cluster, ownership) = selecting();
+        cluster.delete_pod_by_others("job-w-0");
+        let first = make_again(&mut cluster);
+        assert_eq!(cluster.count("create"), 0, "its name is held: {:?}", cluster.log);
+        let map = cluster.config_maps.remove("job").expect("it is there");
+        lose(&mut cluster, &ownership, first);
+        if is_shown_again {
+            cluster.step(Event::ConfigMap(Change::Applied(map)));
+        }
+        cluster.live(SECOND * 5);
+        let sent = ["create map job", "confirm"].map(|wanted| cluster.count(wanted));
+        assert_eq!(sent, [1, 0], "{:?}", cluster.log);
+        assert_eq!(cluster.state("job"), State::AttemptPreparing);
+    }
+}
+
+/// A slot that is granted, and is not that of the Framework `job`.
+fn other_slot(cluster: &Cluster) -> Slot {
+    let own = slot(cluster);
+    Slots::ALL.iter().filter(|other| *other != own).nth(1).expect("256 slots")
+}
+
+#[test]
+fn a_recorded_pod_with_the_label_of_a_lost_slot_is_read_and_gets_its_own() {
+    for is_lost_first in [false, true] {
+        let (mut cluster, ownership) = selecting();
+        cluster.run_pod("job-w-0");
+        cluster.deliver();
+        cluster.live(SECOND * 5);
+        assert_eq!(cluster.state("job"), State::AttemptRunning);
+        cluster.log.clear();
+        let other = other_slot(&cluster);
+        if is_lost_first {
+            lose(&mut cluster, &ownership, other);
+        }
+        cluster.pods.get_mut("job-w-0").unwrap().label = Some(other);
+        cluster.change_pod("job-w-0", |_| ());
+        cluster.deliver();
+        if !is_lost_first {
+            cluster.live(SECOND * 5);
+            assert_eq!(cluster.log, [""; 0], "the watch shows it");
+            lose(&mut cluster, &ownership, other);
+        }
+        cluster.live(SECOND * 5);
+        assert_eq!(cluster.log, ["confirm job-w-0", "label job-w-0"]);
+        assert_eq!(cluster.pods["job-w-0"].label, cluster.slot("job"));
+        cluster.exit("job-w-0", 0);
+        cluster.deliver();
+        cluster.live(SECOND * 5);
+        assert_eq!((cluster.state("job"), cluster.count("create")), (State::Completed, 0));
+    }
+}
+
+#[test]
+fn a_framework_with_the_label_of_a_lost_slot_is_read() {
+    for is_lost_first in [false, true] {
+        let (mut cluster, ownership) = selecting();
+        let other = other_slot(&cluster);
+        if is_lost_first {
+            lose(&mut cluster, &ownership, other);
+        }
+        cluster.edit("job", |framework| {
+            framework.metadata.labels = Some([(SLOT_LABEL.to_owned(), other.to_string())].into());
+        });
+        cluster.deliver();
+        if !is_lost_first {
+            cluster.live(SECOND * 5);
+            assert_eq!(cluster.count("get"), 0, "the watch shows it: {:?}", cluster.log);
+            lose(&mut cluster, &ownership, other);
+        }
+        cluster.live(SECOND * 5);
+        assert!(cluster.count("get job") > 0, "{:?}", cluster.log);
+        assert!(ends(&cluster).is_empty(), "it lives: {:?}", cluster.heard.logged);
+        // It is deleted, and no event shows that.
+        cluster.frameworks.clear();
+        cluster.live(generous().request_lifetime * 2);
+        assert_eq!(ends(&cluster).len(), 1, "{:?}", cluster.heard.logged);
+    }
 }
 
 #[test]

@@ -20,6 +20,8 @@ pub struct Consumers {
     pub reported: BTreeMap<Key, Consumer>,
     /// Names without a Framework whose Pods run on.
     pub strays: BTreeSet<Key>,
+    /// Names of Frameworks that units made by users name: these are reported though they concern no queue.
+    pub named: BTreeSet<Key>,
     /// The reports that the turn ends with: the last one of each Framework that is there.
     pub queued: BTreeMap<Key, Effect>,
 }
@@ -49,17 +51,18 @@ pub struct Consumer {
 
 impl Consumer {
     /// The facts about an observed Framework, after those `before`; `None`: nothing has changed, or the
-    /// Framework concerns no queue.
+    /// Framework concerns no queue. `is_named`: a unit that a user made names it.
     pub fn of(
         before: Option<&Self>,
         state: &FrameworkState,
         o: &Observed<'_>,
         policy: &Policy,
+        is_named: bool,
     ) -> Option<Self> {
         let (framework, status) = (o.framework, o.status);
         let queue = queue::is_queued(framework, status);
         let was_reported = before.is_some_and(|before| before.uid == state.uid);
-        let may_have_unit = queue::names_one(framework) || queue::has_waited(status);
+        let may_have_unit = is_named || queue::names_one(framework) || queue::has_waited(status);
         if queue.is_none() && !was_reported && !may_have_unit {
             // First of all: for most Frameworks nothing else is looked at.
             return None;

@@ -5,8 +5,9 @@
 //! - A release that may have been stored counts until it is known not to be.
 //! - After a start no unit is released while a release of a predecessor may still land. Its requests live for
 //!   a bounded time.
-//! - A unit of a Framework counts as long as it carries our finalizer. Only its status is written here. The
-//!   owner of the Framework's slot judges whether the Framework begins, runs or has ended.
+//! - A unit of a Framework counts as long as it carries our finalizer. One that a user made counts until it
+//!   is returned or gone. Only its status is written here. The owner of the Framework's slot judges whether
+//!   the Framework begins, runs or has ended.
 //! - Work that comes up while the slot of a namespace is paused is kept.
 //! - The same events at the same times give the same requests. It does no I/O and reads no clock.
 

@@ -8,7 +8,7 @@
 //! - A Framework begins only with the requests of its stored, released unit, and only while our finalizer is
 //!   on the unit. A deletion by a user takes nothing back: the finalizer stays until the Framework has ended.
 //! - The finalizer stands for the reservation. It is removed once nothing of the Framework can run by the
-//!   unit any more.
+//!   unit any more. A unit that a user made has none: its share is returned then.
 //! - Each request is sent only while the slot of the Framework's UID is owned; work that comes up while that
 //!   is in doubt is kept.
 
@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use framework_core::queue::Stage;
 use framework_message::{Change, Key, MayAct, Now, Paused, Slot, Slots};
 
 use crate::active_slots::ActiveSlots;
@@ -26,6 +27,7 @@ use crate::outgoing::{OutgoingRequests, Work};
 use crate::settings::Settings;
 
 mod admission;
+mod by_hand;
 mod create;
 mod reply;
 mod send;
@@ -65,8 +67,8 @@ pub struct FrameworkUnits {
     outgoing: OutgoingRequests,
     /// UIDs of Frameworks that went while Pods of them were yet to be seen: until when these may appear.
     late: BTreeMap<Arc<str>, Option<Duration>>,
-    /// Units whose Frameworks were seen to go.
-    orphans: BTreeSet<Key>,
+    /// Units whose Frameworks were seen to go, and the UIDs of these.
+    orphans: BTreeMap<Key, Arc<str>>,
     began: bool,
     outcomes: Vec<Outcome>,
 }
@@ -85,7 +87,7 @@ impl FrameworkUnits {
             paused: Paused::default(),
             outgoing: OutgoingRequests::new(TICKETS, seed),
             late: BTreeMap::new(),
-            orphans: BTreeSet::new(),
+            orphans: BTreeMap::new(),
             began: false,
             outcomes: Vec::new(),
         }
@@ -107,6 +109,7 @@ impl FrameworkUnits {
     pub fn begin(&mut self, now: Now, slots: Slots) {
         self.active_slots.begin(now, slots);
         self.stale.extend(self.frameworks.keys().chain(self.units.frameworks()).cloned());
+        self.look_by_hand_in(slots);
     }
 
     /// Nothing new is sent for these slots.
@@ -126,10 +129,12 @@ impl FrameworkUnits {
             self.unit_requests.remove(&key);
         }
         self.late.retain(|uid, _| !is_lost(uid));
+        self.orphans.retain(|_, uid| !is_lost(uid));
         let units = &self.units;
-        let owner = |unit: &Key| units.get(unit).and_then(|unit| unit.owner.clone());
-        self.orphans.retain(|unit| owner(unit).is_some_and(|uid| !is_lost(&uid)));
-        self.writes.retain(|unit, _| owner(unit).is_some_and(|uid| !is_lost(&uid)));
+        self.writes.retain(|unit, _| {
+            let uid = units.get(unit).and_then(|unit| unit.framework_uid());
+            uid.is_some_and(|uid| !is_lost(uid))
+        });
     }
 
     /// Takes in a change of a unit.
@@ -147,12 +152,18 @@ impl FrameworkUnits {
             }
         }
         self.stale.extend(concerned);
+        for unit in changed {
+            if self.units.get(&unit).is_some_and(|unit| unit.holds_by_hand()) {
+                self.outgoing.offer(Work::Unit(unit), false);
+            }
+        }
     }
 
     /// Takes in a Framework as the engine shows it; `None`: it is gone, or concerns no queue. `has_strays`:
     /// whether Pods of the name run that no Framework records. `left_creates`: whether Pods of the Framework
     /// before are yet to be seen.
     pub fn framework(&mut self, key: Key, framework: Option<Consumer>, has_strays: bool, left_creates: bool) {
+        let is_over = framework.as_ref().is_none_or(|framework| framework.stage == Stage::Finished);
         let before = match framework.is_some() || has_strays {
             true => self.frameworks.insert(key.clone(), Reported { framework, has_strays }),
             false => {
@@ -160,17 +171,25 @@ impl FrameworkUnits {
                 self.frameworks.remove(&key)
             }
         };
+        let had_strays = before.as_ref().is_some_and(|before| before.has_strays);
         if let Some(before) = before.and_then(|before| before.framework) {
             let units = &self.units;
             let is_of =
-                |unit: &&Key| units.get(unit).is_some_and(|unit| unit.owner.as_ref() == Some(&before.uid));
+                |unit: &&Key| units.get(unit).and_then(|unit| unit.framework_uid()) == Some(&before.uid);
             let is_gone = self
                 .frameworks
                 .get(&key)
                 .and_then(|now| now.framework.as_ref())
                 .is_none_or(|now| now.uid != before.uid);
-            self.orphans.extend(units.of(&key).filter(is_of).filter(|_| is_gone).cloned());
+            if is_gone {
+                let all = units.of(&key).chain(units.by_hand(&key)).filter(is_of);
+                self.orphans.extend(all.map(|unit| (unit.clone(), Arc::clone(&before.uid))));
+            }
             self.late.extend(left_creates.then_some((before.uid, None)));
+        }
+        // Strays may be of an earlier Framework of the name.
+        if !has_strays && (is_over || had_strays) {
+            self.look_by_hand(&key);
         }
         self.stale.insert(key);
     }
@@ -188,13 +207,16 @@ impl FrameworkUnits {
             until.get_or_insert(now.steady + self.settings.request_lifetime);
         }
         let active_slots = &self.active_slots;
-        self.stale.extend(self.paused.take(|slot| active_slots.is_paused(slot, now)));
+        let resumed = self.paused.take(|slot| active_slots.is_paused(slot, now));
+        resumed.iter().for_each(|framework| self.look_by_hand(framework));
+        self.stale.extend(resumed);
         for work in self.outgoing.take_due(now.steady) {
             match work {
-                // Whether its Framework may begin may have changed, too.
-                Work::Unit(unit) => {
-                    self.stale.extend(self.units.get(&unit).map(|unit| unit.consumer.key.clone()));
-                }
+                Work::Unit(unit) => match self.units.get(&unit).filter(|unit| unit.is_of_framework()) {
+                    // Whether its Framework may begin may have changed, too.
+                    Some(unit) => _ = self.stale.insert(unit.consumer.key.clone()),
+                    None => self.outgoing.offer(Work::Unit(unit), false),
+                },
                 work => self.outgoing.offer(work, true),
             }
         }

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! The two sides may be two replicas and share nothing but the stored units. [`FrameworkUnits`] creates and
-//! deletes the units of Frameworks, removes their finalizers, and says when a Framework may begin.
+//! deletes the units of Frameworks, removes their finalizers, and says when a Framework may begin. It also
+//! returns the shares of the units that users made for Frameworks.
 //! [`QueueController`] writes the status of all units and of Queues, and does the rest for the jobs of all
 //! kinds that have a row. The order and the arithmetic are [`framework_queue`]'s. Both are
 //! synchronous and deterministic: they do no I/O, read no clock and draw no random numbers.

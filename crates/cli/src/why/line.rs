@@ -184,9 +184,12 @@ fn facts(unit: &QueueUnit, stored: &Stored) -> Option<UnitFacts> {
     let requests = ResourceRequests::from_list(&unit.spec.resource).ok()?;
     let annotation = |name: &str| unit.metadata.annotations.as_ref()?.get(name).map(String::as_str);
     let phase = if status.phase == Some(Phase::Dequeued) {
-        let usage = if is_of_framework(unit) {
-            // The finalizer is the reservation.
-            unit.metadata.finalizers.iter().flatten().find(|name| *name == FINALIZER)?;
+        let usage = if names_framework(unit) {
+            // Of a unit that the controller made, the finalizer is the reservation.
+            let is_final = unit.metadata.finalizers.iter().flatten().any(|name| *name == FINALIZER);
+            if is_of_framework(unit) && !is_final {
+                return None;
+            }
             let held: Option<BTreeMap<String, Quantity>> =
                 annotation(HELD_ANNOTATION).and_then(|text| serde_json::from_str(text).ok());
             let held = held.and_then(|list| ResourceRequests::from_list(&list).ok());
@@ -224,17 +227,22 @@ fn facts(unit: &QueueUnit, stored: &Stored) -> Option<UnitFacts> {
     })
 }
 
-/// Whether the controller made it for a Framework. Any other unit counts until it is gone.
-fn is_of_framework(unit: &QueueUnit) -> bool {
-    let metadata = &unit.metadata;
+/// Whether its job is a Framework: its share, or a part of it, may have been returned.
+fn names_framework(unit: &QueueUnit) -> bool {
     let Some(consumer) = &unit.spec.consumer_ref else { return false };
     let group = consumer.api_version.split_once('/').map(|(group, _)| group);
+    group == Some(GROUP) && consumer.kind == KIND
+}
+
+/// Whether the controller made it for a Framework.
+fn is_of_framework(unit: &QueueUnit) -> bool {
+    let metadata = &unit.metadata;
     let is_controlled =
         metadata.owner_references.iter().flatten().any(|owner| owner.controller == Some(true));
     // `kubectl delete --cascade=orphan` takes the owner reference away.
     let has_note = metadata.annotations.iter().flatten().any(|(name, _)| name == ENQUEUED_ANNOTATION);
-    let is_ours = is_controlled || has_note && consumer.uid.as_ref().is_some_and(|uid| !uid.is_empty());
-    group == Some(GROUP) && consumer.kind == KIND && is_ours
+    let uid = unit.spec.consumer_ref.as_ref().and_then(|consumer| consumer.uid.as_ref());
+    names_framework(unit) && (is_controlled || has_note && uid.is_some_and(|uid| !uid.is_empty()))
 }
 
 fn priority(given: Option<i32>, class: Option<&String>, stored: &Stored) -> i32 {
@@ -395,6 +403,8 @@ mod tests {
         assert!(ours(FINALIZER, json!({})));
         assert!(!ours(FINALIZER, json!({HELD_ANNOTATION: "{}"})), "its Pods are gone");
         assert!(!ours("foreign/finalizer", json!({})), "its job has ended");
+        let returned = json!({"name": "runs", "uid": "runs", "annotations": {HELD_ANNOTATION: "{}"}});
+        assert!(!is_counted(returned, framework.clone()), "made by hand, and returned");
         let left = json!({"name": "runs", "uid": "runs", "annotations": {ENQUEUED_ANNOTATION: "x"}});
         assert!(!is_counted(left, framework.clone()), "its Framework left it behind");
     }

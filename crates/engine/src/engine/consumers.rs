@@ -13,6 +13,16 @@ use framework_message::Reply;
 use framework_message::{Key, Now};
 
 impl Engine {
+    /// Units that users made have come to name a Framework of this name, or none names one any more. The
+    /// Framework is reported as if it were in a queue, because such a unit returns its share at its end.
+    pub fn set_named(&mut self, key: &Key, is_named: bool) {
+        if is_named && self.consumers.named.insert(key.clone()) {
+            self.report_consumer(key);
+        } else if !is_named {
+            self.consumers.named.remove(key);
+        }
+    }
+
     /// Reports the changes of a Framework to `FrameworkUnits`. A Framework that left its queue is
     /// reported as long as it exists, also after a restart: its unit has to be deleted. One that is gone is
     /// reported until its last Pod is.
@@ -23,7 +33,7 @@ impl Engine {
         let left_creates =
             self.cache.get_mut(key).is_some_and(|entry| std::mem::take(&mut entry.known.left_creates));
         let entry = self.cache.get(key);
-        let Consumers { reported, strays, queued } = &mut self.consumers;
+        let Consumers { reported, strays, queued, named } = &mut self.consumers;
         let mut report_gone = |has_strays, left_creates| {
             // The reader has to know the Framework that went.
             self.effects.extend(queued.remove(key));
@@ -45,7 +55,8 @@ impl Engine {
         // A Framework that cannot be read keeps its last reported facts.
         let o = entry.and_then(Entry::observed);
         let before = reported.get(key);
-        let Some(consumer) = o.as_ref().and_then(|o| Consumer::of(before, state, o, &self.policy)) else {
+        let of = |o| Consumer::of(before, state, o, &self.policy, named.contains(key));
+        let Some(consumer) = o.as_ref().and_then(of) else {
             // One that concerns no queue may have the name of one that did, whose Pods go one by one.
             let is_over = before.is_none() && strays.contains(key) && !entry.is_some_and(Entry::has_strays);
             if is_over && strays.remove(key) {

@@ -64,10 +64,8 @@ impl QueueController {
         }
         for name in state.granted.values().rev().cloned().collect::<Vec<_>>() {
             let key = Key { namespace: Arc::clone(namespace), name };
-            let (Some(unit), Some(state)) = (self.unit_states.get_mut(&key), self.namespaces.get_mut(namespace))
-            else {
-                continue;
-            };
+            let state = self.namespaces.get_mut(namespace);
+            let Some((unit, state)) = self.unit_states.get_mut(&key).zip(state) else { continue };
             if unit.writes.releasing.is_some() || !state.schedule.is_over_limit(&unit.name_in_schedule) {
                 continue;
             }

@@ -11,15 +11,17 @@ use crate::object::UnitObject;
 use crate::usage::less;
 
 impl QueueController {
-    /// The quota that a unit reserves if it is released, or may be. For a Framework that is the request of
-    /// the unit, as long as it carries our finalizer. For another job it is the present request, at most as
-    /// much as was released, and the part of the rest that its Pods still use.
+    /// The quota that a unit reserves if it is released, or may be. For a Framework that is the part of its
+    /// request that was not returned, as long as the unit carries our finalizer. One that a user made needs
+    /// no finalizer. For another job it is the present request, at most as much as was released, and the part
+    /// of the rest that its Pods still use.
     pub(super) fn reservation(&self, unit: &UnitObject) -> ResourceRequests {
         if self.waits(unit) {
             return ResourceRequests::default();
         }
-        if unit.is_of_framework() {
-            return if unit.finalizers.has_ours() { unit.reserved() } else { ResourceRequests::default() };
+        if unit.consumer.is_framework() {
+            let is_held = unit.is_by_hand() || unit.finalizers.has_ours();
+            return if is_held { unit.reserved() } else { ResourceRequests::default() };
         }
         let given = unit.requests.clone().unwrap_or_default();
         let base = given.min(&self.asks_now(unit));

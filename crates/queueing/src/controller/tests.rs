@@ -22,6 +22,7 @@ use crate::request::{QueueRequest, UnitCreation};
 use crate::{Consumer, FrameworkUnits};
 use framework_message::{Rejection, Ticket};
 
+mod by_hand;
 mod by_job;
 mod changes;
 mod declared;

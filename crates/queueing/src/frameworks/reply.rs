@@ -16,6 +16,10 @@ use crate::unit::PendingRequest;
 /// to show.
 const TAKEN: u32 = 2;
 
+/// How often the pause between two reads of the Framework of a unit by hand is doubled: up to three or four
+/// hours. A user may make thousands of such units for a Framework that no watch shows.
+const MOST_DOUBLINGS: u32 = 9;
+
 impl FrameworkUnits {
     /// Takes in the outcome of a request.
     pub fn replied(&mut self, now: Now, ticket: Ticket, reply: Reply) {
@@ -64,14 +68,18 @@ impl FrameworkUnits {
             return;
         };
         writes.pending = false;
-        let owner = self.units.get(&key).and_then(|unit| unit.owner.clone());
+        let unit = self.units.get(&key);
+        let uid = unit.and_then(|unit| unit.framework_uid());
         match reply {
-            Reply::Object(Object::Framework(there)) if owner.as_ref() == Some(there) => {
+            Reply::Object(Object::Framework(there)) if uid == Some(there) => {
                 writes.failures = Failures::default();
-                writes.next_read = now.steady + self.settings.request_lifetime;
+                let is_by_hand = unit.is_some_and(|unit| unit.is_by_hand());
+                let pauses = if is_by_hand { 1_u32 << writes.reads.min(MOST_DOUBLINGS) } else { 1 };
+                writes.reads = writes.reads.saturating_add(1);
+                writes.next_read = now.steady + self.settings.request_lifetime * pauses;
             }
             Reply::Object(Object::Framework(_)) | Reply::Refused(Rejection { code: 404, .. }) => {
-                self.orphans.insert(key.clone());
+                self.orphans.extend(uid.map(|uid| (key.clone(), Arc::clone(uid))));
             }
             reply => {
                 debug!(unit = %key, ?reply, "the Framework of a QueueUnit was not read");

@@ -41,12 +41,12 @@ impl FrameworkUnits {
     }
 
     fn unit_request(&mut self, now: Now, key: &Key) -> Option<(Sent, QueueRequest, Slot)> {
-        let unit = Arc::clone(self.units.get(key).filter(|unit| unit.is_of_framework())?);
-        let owner = unit.owner.as_deref()?;
+        let unit = Arc::clone(self.units.get(key).filter(|unit| unit.consumer.is_framework())?);
+        let framework = self.framework_of(&unit)?;
         let writes = self.writes.get(key);
         let not_before = writes.map_or(Duration::ZERO, |writes| writes.not_before);
-        if writes.is_some_and(|writes| writes.blocks(&unit)) || !self.may_act(now, owner, &unit.consumer.key)
-        {
+        let is_blocked = writes.is_some_and(|writes| writes.blocks(&unit));
+        if is_blocked || !self.may_act(now, &framework, &unit.consumer.key) {
             return None;
         }
         let (name, uid, resource_version) = (key.clone(), Arc::clone(&unit.uid), unit.resource_version);
@@ -75,6 +75,6 @@ impl FrameworkUnits {
         let writes = self.writes.entry(key.clone()).or_default();
         writes.begin(&unit);
         writes.is_let_go |= pending == PendingRequest::RemoveFinalizer;
-        Some((Sent::Unit(key.clone(), Arc::clone(&unit.uid), pending), request, Slot::of(owner)))
+        Some((Sent::Unit(key.clone(), Arc::clone(&unit.uid), pending), request, Slot::of(&framework)))
     }
 }

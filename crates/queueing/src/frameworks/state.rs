@@ -87,6 +87,8 @@ pub struct Writes {
     pub not_before: Duration,
     /// Its Framework, which no watch shows, is not read before.
     pub next_read: Duration,
+    /// How often it was read, and was there.
+    pub reads: u32,
 }
 
 impl Writes {

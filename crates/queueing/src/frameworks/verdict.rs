@@ -36,23 +36,17 @@ pub enum Verdict {
 
 impl FrameworkUnits {
     pub(super) fn verdict(&self, now: Now, unit: &UnitObject) -> Verdict {
+        if unit.is_by_hand() {
+            return self.by_hand(now, unit);
+        }
         let reported = self.frameworks.get(&unit.consumer.key);
         let framework = reported.and_then(|reported| reported.framework.as_ref());
         let is_released = unit.status.phase == Some(Phase::Dequeued);
-        let has_strays = reported.is_some_and(|reported| reported.has_strays)
-            && !self.settings.defects.has(Defect::ReturnAtEnd);
+        let has_strays = self.has_strays(unit);
         let Some(framework) = framework.filter(|framework| unit.owner.as_ref() == Some(&framework.uid))
         else {
             return match is_released {
-                true if has_strays => Verdict::Keep,
-                true if let Some(until) = self.late_until(unit) => Verdict::KeepUntil(until),
-                true if let Some(from) = self.read_from(unit) => {
-                    if now.steady < from {
-                        Verdict::KeepUntil(from)
-                    } else {
-                        Verdict::Read
-                    }
-                }
+                true if let Some(wait) = self.before_return(now, unit) => wait,
                 true | false if unit.notes.orphaned => leave(unit),
                 // The garbage collector deletes it.
                 false if !unit.deleting => Verdict::Keep,
@@ -83,6 +77,25 @@ impl FrameworkUnits {
         }
     }
 
+    /// Whether Pods of the name of its Framework run that no Framework records.
+    pub(super) fn has_strays(&self, unit: &UnitObject) -> bool {
+        let reported = self.frameworks.get(&unit.consumer.key);
+        let has_strays = reported.is_some_and(|reported| reported.has_strays);
+        has_strays && !self.settings.defects.has(Defect::ReturnAtEnd)
+    }
+
+    /// The step before a released unit whose Framework is not seen returns its capacity, if there is one.
+    pub(super) fn before_return(&self, now: Now, unit: &UnitObject) -> Option<Verdict> {
+        if self.has_strays(unit) {
+            return Some(Verdict::Keep);
+        }
+        if let Some(until) = self.late_until(unit) {
+            return Some(Verdict::KeepUntil(until));
+        }
+        let from = self.read_from(unit)?;
+        Some(if now.steady < from { Verdict::KeepUntil(from) } else { Verdict::Read })
+    }
+
     /// The released first unit of a Framework of which nothing has begun.
     fn waiting(&self, now: Now, unit: &UnitObject, framework: &Consumer) -> Verdict {
         let is_covered = covers(unit, framework) && !self.is_let_go(unit);
@@ -110,7 +123,7 @@ impl FrameworkUnits {
 
     /// Until when Pods may appear of a Framework that is gone.
     fn late_until(&self, unit: &UnitObject) -> Option<Duration> {
-        self.late.get(unit.owner.as_ref()?).copied().flatten()
+        self.late.get(unit.framework_uid()?).copied().flatten()
     }
 
     /// From when on the Framework of a unit is read, which may be there though it is not seen. A replica that
@@ -118,12 +131,12 @@ impl FrameworkUnits {
     /// slot, and does not if the API server refuses that. One that cannot be decoded is not seen by any
     /// replica. `None`: the Framework is gone, or no Framework can have its name: a unit may name anything.
     fn read_from(&self, unit: &UnitObject) -> Option<Duration> {
-        let begun = self.active_slots.begun(Slot::of(unit.owner.as_ref()?)).unwrap_or_default();
+        let begun = self.active_slots.begun(Slot::of(unit.framework_uid()?)).unwrap_or_default();
         let next_read = self.writes_of(unit).map_or(Duration::ZERO, |writes| writes.next_read);
         let from = next_read.max(begun + self.settings.request_lifetime);
         let named = &unit.consumer.key;
         let may_exist = is_namespace(&named.namespace) && is_dns_word(&named.name);
-        (may_exist && !self.orphans.contains(&unit.key)).then_some(from)
+        (may_exist && self.orphans.get(&unit.key) != unit.framework_uid()).then_some(from)
     }
 
     fn writes_of(&self, unit: &UnitObject) -> Option<&Writes> {

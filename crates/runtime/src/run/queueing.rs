@@ -278,11 +278,14 @@ impl Queueing {
                 engine.ask_time();
             }
         }
+        let named = self.sides.as_mut().map(|sides| sides.frameworks.take_named()).unwrap_or_default();
+        named.iter().for_each(|(framework, is_named)| engine.set_named(framework, *is_named));
         let sent = self.send(engine, requests, now);
-        // The rest goes in the next turn, which comes at once, as does the engine's turn on an admission.
+        // The rest goes in the next turn, which comes at once, as does the engine's turn on an admission, or
+        // on a Framework that a unit names.
         let admits =
             |outcome: &Outcome| matches!(outcome, Outcome::Admit { .. } | Outcome::AdmitGrowths { .. });
-        self.again = self.wants() && sent == UNITS || outcomes.iter().any(admits);
+        self.again = self.wants() && sent == UNITS || outcomes.iter().any(admits) || !named.is_empty();
         outcomes
     }
 

@@ -27,18 +27,18 @@ enum Writes {
     Unanswered,
 }
 
-/// An API server that holds one Framework, sends no watch event, and records the requests. The LIST of an
-/// unreadable kind has no form that anybody knows.
+/// An API server that holds one Framework and maybe a QueueUnit, sends no watch event, and records the
+/// requests. The LIST of an unreadable kind has no form that anybody knows.
 fn server(
     asked: &Asked,
     clock: Clock,
     writes: Writes,
-    status: Value,
+    [status, unit]: [Value; 2],
     unreadable: &'static str,
 ) -> kube::Client {
     let asked = Arc::clone(asked);
     let service = tower::service_fn(move |request: Request<Body>| {
-        let (asked, status) = (Arc::clone(&asked), status.clone());
+        let (asked, status, unit) = (Arc::clone(&asked), status.clone(), unit.clone());
         async move {
             let (head, body) = request.into_parts();
             let body = body.collect_bytes().await?;
@@ -55,6 +55,7 @@ fn server(
             }
             let answer = match head.method {
                 Method::GET if uri.contains(&format!("/{unreadable}?")) => json!({"items": "none"}),
+                Method::GET if uri.contains("/queueunits?") && !unit.is_null() => list_of(&[unit]),
                 Method::GET => list(&uri, &status),
                 _ => accepted(&body, version)?,
             };
@@ -74,7 +75,10 @@ fn list(uri: &str, status: &Value) -> Value {
         "status": status,
     });
     let is_frameworks = uri.contains("/frameworks?");
-    let items: &[Value] = if is_frameworks { &[framework] } else { &[] };
+    list_of(if is_frameworks { std::slice::from_ref(&framework) } else { &[] })
+}
+
+fn list_of(items: &[Value]) -> Value {
     json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "10"}, "items": items})
 }
 
@@ -140,6 +144,8 @@ fn completed() -> Value {
 struct Stage {
     journal: Arc<Kept>,
     status: Value,
+    /// The QueueUnit that is listed, if it is not null.
+    unit: Value,
     asked: Asked,
     clock: Clock,
     health: Arc<Health>,
@@ -154,8 +160,8 @@ impl Stage {
         let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
         let health = Arc::new(Health::new(clock));
         let (journal, asked) = (Arc::default(), Asked::default());
-        let (status, metrics) = (Value::Null, Metrics::new());
-        Stage { journal, status, asked, clock, health, metrics, writes, unreadable: "none" }
+        let (status, unit, metrics) = (Value::Null, Value::Null, Metrics::new());
+        Stage { journal, status, unit, asked, clock, health, metrics, writes, unreadable: "none" }
     }
 
     /// Runs a controller that is stopped after a while.
@@ -164,8 +170,9 @@ impl Stage {
     }
 
     fn parts(&self, stop_after: Duration) -> Parts {
+        let stored = [self.status.clone(), self.unit.clone()];
         Parts {
-            client: server(&self.asked, self.clock, self.writes, self.status.clone(), self.unreadable),
+            client: server(&self.asked, self.clock, self.writes, stored, self.unreadable),
             settings: EngineSettings::default(),
             policy: Arc::new(Policy::new(Classifier::new(&[]).unwrap())),
             clock: self.clock,
@@ -234,6 +241,33 @@ async fn it_is_ready_once_each_kind_of_queueing_is_listed_that_is_served() {
     ] {
         assert_eq!(not_ready_with_queues(plural).await.unwrap(), format!("not listed yet: {missing}"));
     }
+}
+
+/// The engine reports the Framework because the unit names it: it is in no queue, and is not read.
+#[tokio::test(start_paused = true)]
+async fn a_unit_by_hand_is_returned_when_its_framework_has_ended() {
+    let (group, at) = ("frameworkcontroller.microsoft.com", "2025-12-31T00:00:00Z");
+    let consumer =
+        json!({"apiVersion": format!("{group}/v1"), "kind": "Framework", "name": "job", "uid": "f"});
+    let unit = json!({
+        "apiVersion": "queue.k8s.io/v1alpha1", "kind": "QueueUnit",
+        "metadata": {"name": "mine", "namespace": "ns", "uid": "u", "resourceVersion": "6"},
+        "spec": {"consumerRef": consumer, "queue": "q", "resource": {"pods": 1}},
+        "status": {"phase": "Dequeued"},
+    });
+    let mut status = completed();
+    status["state"] = "Completed".into();
+    status["completionTime"] = at.into();
+    let stage = Stage { status, unit, ..Stage::new(Writes::Accepted) };
+    let mut parts = stage.parts(Duration::from_secs(10));
+    Arc::make_mut(&mut parts.policy).queueing = true;
+    parts.job_kinds = framework_api::job_kind::built_in();
+    run(parts).await.unwrap();
+    let asked = stage.asked();
+    let patch = "PATCH /apis/queue.k8s.io/v1alpha1/namespaces/ns/queueunits/mine";
+    let held = format!(r#""{group}/held":"{{}}""#);
+    let returns = asked.iter().filter(|line| line.contains(patch) && line.contains(&held));
+    assert_eq!(returns.count(), 1, "{asked:#?}");
 }
 
 #[tokio::test(start_paused = true)]

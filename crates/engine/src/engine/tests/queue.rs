@@ -8,10 +8,10 @@ use framework_core::Policy;
 use framework_core::observed::Admission;
 use framework_core::queue::Stage;
 
-use super::cluster::{Cluster, generous, policy};
+use super::cluster::{Cluster, generous, policy, relist};
 use crate::engine::EngineSettings;
-use crate::event::QueuedFramework;
-use framework_message::Key;
+use crate::event::{Event, Kind, QueuedFramework};
+use framework_message::{Key, Selection, Slots};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -85,6 +85,70 @@ fn a_framework_that_was_stopped_before_its_first_status_is_reported() {
     cluster.deliver();
     cluster.turn();
     assert_eq!(cluster.last_queued().queue, None, "its unit has to go");
+}
+
+/// A user made a unit for it, which returns its share at the end of the Framework.
+#[test]
+fn a_framework_without_a_queue_is_reported_while_a_unit_names_it() {
+    let mut cluster = Cluster::new(Policy { queueing: true, ..policy() });
+    let name = |cluster: &mut Cluster, is_named| {
+        cluster.engine.set_named(&Key::new("ns", "job"), is_named);
+        cluster.turn();
+    };
+    cluster.running("job", 1);
+    assert!(cluster.heard.queued.is_empty(), "no unit names it");
+    name(&mut cluster, true);
+    let reported = cluster.last_queued();
+    assert_eq!((reported.stage, reported.queue), (Stage::Started, None));
+    name(&mut cluster, true);
+    assert_eq!(cluster.heard.queued.len(), 1, "nothing has changed");
+    cluster.exit("job-w-0", 0);
+    cluster.deliver();
+    cluster.live(3 * SECOND);
+    assert_eq!((cluster.state("job"), cluster.last_queued().stage), (State::Completed, Stage::Finished));
+    cluster.delete_framework("job");
+    cluster.deliver();
+    cluster.turn();
+    assert!(cluster.heard.queued.last().is_some_and(|(_, framework)| framework.is_none()), "it is gone");
+    let reports = cluster.heard.queued.len();
+    cluster.create_framework("job", 1);
+    cluster.deliver();
+    cluster.turn();
+    assert_eq!(cluster.last_queued().stage, Stage::Waiting, "another one of the name");
+    cluster.delete_framework("job");
+    cluster.deliver();
+    cluster.turn();
+    name(&mut cluster, false);
+    cluster.create_framework("job", 1);
+    cluster.deliver();
+    cluster.turn();
+    assert_eq!(cluster.heard.queued.len(), reports + 2, "no unit names the third");
+}
+
+/// The slot moves, or the program starts: the names come before the Framework or after it.
+#[test]
+fn a_named_framework_is_reported_again_after_its_slot_was_lost() {
+    let mut cluster = Cluster::new(Policy { queueing: true, ..policy() });
+    cluster.engine.set_named(&Key::new("ns", "job"), true);
+    cluster.running("job", 1);
+    let reports = cluster.heard.queued.len();
+    assert!(reports > 0);
+    let slots: Slots = cluster.slot("job").into_iter().collect();
+    cluster.step(Event::Lost(slots));
+    cluster.step(Event::Granted { slots, grant: 1 });
+    for kind in [Kind::Frameworks, Kind::ConfigMaps, Kind::Pods] {
+        cluster.step(Event::Selected(kind, Selection::whole(1, Slots::ALL)));
+    }
+    for event in relist(true) {
+        cluster.step(event);
+    }
+    cluster.list_objects();
+    for event in relist(false) {
+        cluster.step(event);
+    }
+    cluster.turn();
+    assert_eq!(cluster.heard.queued.len(), reports + 1);
+    assert_eq!(cluster.last_queued().stage, Stage::Started);
 }
 
 /// Each report costs a sum of the requests of all templates.

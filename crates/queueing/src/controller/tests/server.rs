@@ -183,6 +183,10 @@ impl Server {
     pub(super) fn check(&self) {
         let mut sum = Amount::ZERO;
         for unit in self.units.values().filter(|unit| unit.status.phase == Some(Phase::Dequeued)) {
+            if unit.is_by_hand() {
+                sum = sum.plus(unit.reserved().get("cpu"));
+                continue;
+            }
             let job = &unit.consumer.key;
             let (stage, asks) = self.jobs[job];
             let growth = unit.consumer.generation_of(&unit.key);

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail, ensure};
 
-use crate::figure::{Figure, Kind, figures};
+use crate::figure::{Figure, figures};
 use crate::number::{count, ratio, short};
 use crate::report::{Report, Run};
 use crate::saved;
@@ -252,10 +252,10 @@ fn named(figures: &[Figure], like: &Figure) -> Option<Figure> {
     figures.iter().find(|figure| figure.name == like.name).cloned()
 }
 
-/// A count that a run lacks is 0, unless the run has no counts at all.
+/// The value of a figure for a run that lacks it. It is 0 if a kind of request or an outcome did not occur;
+/// `None`: it was not counted.
 fn absent(figure: &Figure, run: &Run) -> Option<Figure> {
-    let of_requests = figure.name.starts_with("own ");
-    let counted = matches!(figure.kind, Kind::Count | Kind::Coalesced)
-        && !(of_requests && run.requests.source == "none");
-    counted.then(|| Figure { value: 0.0, ..figure.clone() })
+    let is_zero = figure.name.starts_with("jobs that are ")
+        || figure.name.starts_with("own requests: ") && run.requests.source != "none";
+    is_zero.then(|| Figure { value: 0.0, ..figure.clone() })
 }

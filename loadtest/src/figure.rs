@@ -134,7 +134,7 @@ pub fn figures(run: &Run) -> Vec<Figure> {
         all.push(Figure::new(time, process.cpu_seconds, Kind::Processor, Better::Less).short());
         all.push(Figure::new(format!("{name}: peak memory"), peak, Kind::Memory, Better::Less).short());
     }
-    all.push(Figure::new("Pods", run.totals.pods as f64, Kind::Count, Better::Less));
+    all.extend(run.pods().map(|pods| Figure::new("Pods", pods as f64, Kind::Count, Better::Less)));
     all.extend(run.totals.outcomes.iter().map(|(outcome, jobs)| {
         Figure::new(format!("jobs that are {outcome}"), *jobs as f64, Kind::Count, Better::Same)
     }));

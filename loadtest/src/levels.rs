@@ -57,7 +57,7 @@ fn measured(level: Level, scenario: &Scenario, run: &Run) -> Option<f64> {
         Level::StatusBytesPerTask => run.bytes.status_writes_per_task,
         Level::ApiServerBytesPerTask => run.bytes.api_server_allocated_per_task,
         Level::ApiServerObjectsPerTask => run.bytes.api_server_objects_per_task,
-        Level::ExtraPods => is_counted.then_some(run.totals.pods as f64 - scenario.pods() as f64),
+        Level::ExtraPods => run.pods().map(|pods| pods as f64 - scenario.pods() as f64),
         Level::ReleasesPerSecond => run.queue.as_ref()?.releases_per_second,
         Level::OverAdmitted => run.queue.as_ref()?.over_admitted.map(|over| over as f64),
         Level::RequestsPerUnit => is_counted.then_some(run.requests.per_job),

@@ -95,7 +95,7 @@ pub struct Totals {
     pub jobs: usize,
     /// Their Tasks.
     pub tasks: usize,
-    /// Created Pods, retries included.
+    /// Created Pods, retries included; 0 if the requests were not counted.
     pub pods: usize,
     /// The most Tasks at one time: created and not yet ended.
     #[serde(default)]
@@ -339,6 +339,11 @@ impl Series {
 }
 
 impl Run {
+    /// The created Pods; `None` if the requests were not counted, and so the Pods were not.
+    pub fn pods(&self) -> Option<usize> {
+        (self.requests.source != "none").then_some(self.totals.pods)
+    }
+
     /// A percentile of a transition, of the slowest group.
     pub fn slowest(&self, transition: &str, percentile: fn(&Latency) -> f64) -> Option<f64> {
         let of = self.latencies.iter().filter(|latency| latency.transition == transition);

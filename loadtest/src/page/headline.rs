@@ -95,7 +95,11 @@ fn cards(run: &Run) -> Html {
         card(
             "jobs",
             whole(totals.jobs),
-            format!("{}, {}", count(totals.tasks, "Task"), count(totals.pods, "Pod")),
+            [Some(count(totals.tasks, "Task")), run.pods().map(|pods| count(pods, "Pod"))]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+                .join(", "),
         ),
         card(
             "Tasks/s",

@@ -81,7 +81,7 @@ fn totals(run: &Run) -> Html {
     let mut rows = vec![
         ("jobs".into(), whole(totals.jobs)),
         ("Tasks".into(), whole(totals.tasks)),
-        ("Pods, retries included".into(), whole(totals.pods)),
+        ("Pods, retries included".into(), run.pods().map_or("not known".into(), whole)),
     ];
     rows.extend(totals.peak_tasks.map(|tasks| ("Tasks at one time, at most".into(), whole(tasks))));
     rows.extend(

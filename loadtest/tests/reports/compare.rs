@@ -48,6 +48,25 @@ fn a_kind_of_request_that_is_new_counts_from_zero() {
     assert!(patching.changes.iter().any(|change| change.values.starts_with("0 → 40")));
 }
 
+/// The reports differ in what was counted: the first counted this figure, and the second did not.
+fn assert_is_known_only_of_the_first(first: &Report, second: &Report, figure: &str) {
+    let comparison = compare(first, second).expect("they are of the same work");
+    let note = format!(": {figure} is known only of the first.");
+    assert!(comparison.notes.iter().any(|one| one.ends_with(&note)), "{comparison:?}");
+    assert!(comparison.changes.iter().all(|change| change.name != figure), "{comparison:?}");
+}
+
+#[test]
+fn a_figure_that_was_not_counted_is_not_0() {
+    let mut uncounted = sample::report();
+    uncounted.runs[0].requests.source = "none".into();
+    uncounted.runs[0].totals.pods = 0;
+    assert_is_known_only_of_the_first(&sample::report(), &uncounted, "Pods");
+    let mut missed = sample::queue_report();
+    missed.runs[0].queue.as_mut().expect("it has Queues").over_admitted = None;
+    assert_is_known_only_of_the_first(&sample::queue_report(), &missed, "units beyond the quota");
+}
+
 #[test]
 fn memory_that_the_api_server_allocates_is_judged_on_any_machine() {
     let costly = after(|report| {

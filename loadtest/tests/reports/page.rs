@@ -74,6 +74,18 @@ fn a_page_has_a_row_for_each_of_several_replicas() {
 }
 
 #[test]
+fn a_page_shows_no_number_of_pods_that_were_not_counted() {
+    let mut report = sample::report();
+    assert_says(&page(&report), &["4,000 Tasks, 4,000 Pods"]);
+    report.runs[0].requests.source = "none".into();
+    report.runs[0].totals.pods = 0;
+    let page = page(&report);
+    assert_says(&page, &["4,000 Tasks</small>"]);
+    let row = page.split("Pods, retries included").nth(1).and_then(|rest| rest.split("</tr>").next());
+    assert!(row.is_some_and(|row| row.contains("not known")), "{row:?}");
+}
+
+#[test]
 fn a_page_holds_no_markup_of_its_report() {
     let page = page(&sample::odd_report());
     assert!(!page.contains("<script"), "text became markup");

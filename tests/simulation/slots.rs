@@ -84,7 +84,8 @@ pub fn is_of_members(plural: &str, name: &str) -> bool {
     plural == "leases" || plural == "configmaps" && name == MAP
 }
 
-/// Whether a request is an Event by a replica that changed the map, or became leader, at most `within` before.
+/// Whether a request is an Event of a replica that changed the map, or became leader, at most `within`
+/// before.
 pub fn tells_of_leader(history: &History, one: &Exchange, within: Duration) -> bool {
     let member = member_of(&one.who);
     let is_told = |change: &Arc<Change>| {

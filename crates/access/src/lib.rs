@@ -2,7 +2,8 @@
 //!
 //! With an address and a kubeconfig, the address replaces the kubeconfig's server. An address alone means no
 //! authentication. With neither, the Pod's own [`account`] is used. [`proxy`] chooses the proxy, and
-//! [`client`] makes the client.
+//! [`client`] makes the client. Its requests may carry a fence ([`fenced_body`]), which keeps back the body
+//! of one that is late.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

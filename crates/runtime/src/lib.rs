@@ -1,10 +1,10 @@
-//! The async shell around the engine and the queues: watches, requests, wire decoding, compression, metrics
-//! and endpoints.
+//! The async shell around the engine and the queues: watches, requests, wire decoding, compression, Events,
+//! history, slot labels, membership, metrics, traces and endpoints.
 //!
 //! ```text
-//! watch ─▶ Event ─▶ Engine, QueueController ─▶ Effect, Request ─▶ send ─▶ API server
-//!   ▲                                                              │
-//!   └────────────────────────── Reply ◀────────────────────────────┘
+//! watch ─▶ Event ─▶ Engine, FrameworkUnits, QueueController ─▶ Request ─▶ API server
+//!   ▲                                                                       │
+//!   └───────────────────────────── Reply ◀──────────────────────────────────┘
 //! ```
 //!
 //! `framework_engine` and `framework_queueing` decide; this crate only moves bytes and reads the clock.

@@ -15,7 +15,7 @@
 //!   `go/kubernetes-oldest` and [`Binaries::oldest`] have the oldest supported version.
 //! - A cluster lives in a temporary directory and on free ports of 127.0.0.1. It ends with its [`Cluster`],
 //!   or with the process however that ends. `FRAMEWORK_KEEP=1` leaves the directory behind.
-//! - Every request to the API server is in the audit log ([`audit`]).
+//! - The audit log ([`audit`]) has every request to the API server but probes and discovery.
 //! - kwok simulates nodes and kubelets: no container ever runs. Annotations decide the life of a Pod.
 //!
 //! # The life of a Pod

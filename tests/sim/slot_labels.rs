@@ -123,6 +123,41 @@ fn a_pod_and_a_config_map_with_the_label_of_another_slot_get_theirs_back() {
     }
 }
 
+/// One watch shows the Pods of both slots, until one of them moves to another replica.
+#[test]
+fn a_pod_with_the_label_of_another_slot_ends_though_that_slot_moves() {
+    simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {
+        let user = cluster.user();
+        let setup = Setup::default();
+        let (one, two) = (replica_with(&cluster, 1, setup.clone()), replica_with(&cluster, 2, setup.clone()));
+        shared(&cluster, &[&one, &two]).await;
+        for index in 0..24 {
+            framework(&format!("f{index}")).role("w", 1).fate("run-ms", "120000").create(&user);
+        }
+        let all = |user: &User, state: &str| {
+            user.list("frameworks").iter().all(|one| one["status"]["state"] == state)
+        };
+        assert!(cluster.until(SECOND * 60, |user| all(user, "AttemptRunning")).await, "they never run");
+        let history = cluster.history();
+        for (number, framework) in user.list("frameworks").iter().enumerate() {
+            let own = Slot::of(framework["metadata"]["uid"].as_str().expect("text"));
+            let owner = slots::owner(&history, own);
+            let mut others = Slot::all().skip(number * 8).filter(|slot| *slot != own);
+            let other = others.find(|slot| slots::owner(&history, *slot) == owner).expect("it has several");
+            let pod = format!("{}-w-0", framework["metadata"]["name"].as_str().expect("text"));
+            let edited = json!({"metadata": {"labels": {SLOT: other.to_string()}}});
+            user.patch("pods", &pod, edited).expect("it is there");
+        }
+        let three = replica_with(&cluster, 3, setup);
+        shared(&cluster, &[&one, &two, &three]).await;
+        assert!(all(&user, "AttemptRunning"), "no Pod is gone");
+        assert!(cluster.until(SECOND * 200, |user| all(user, "Completed")).await, "not all end");
+        let made = cluster.history().of("pods").filter(|change| change.creates()).count();
+        assert_eq!(made, 24, "no Task runs twice");
+        check::at_quiescence(&cluster.history()).unwrap();
+    });
+}
+
 #[test]
 fn a_framework_whose_label_is_refused_keeps_no_slots_where_they_are() {
     simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {

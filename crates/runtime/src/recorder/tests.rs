@@ -77,22 +77,24 @@ async fn a_report_becomes_an_event_about_its_framework() {
 /// The head of its response comes, and its body never ends.
 #[tokio::test(start_paused = true)]
 async fn a_response_that_hangs_holds_up_no_further_event() {
+    let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
     let sent = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&sent);
-    let service = tower::service_fn(move |request: Request<Body>| {
-        seen.lock().unwrap().push(request.uri().to_string());
+    let service = tower::service_fn(move |_: Request<Body>| {
+        seen.lock().unwrap().push(clock.now().steady);
         let frames = futures::stream::pending::<Result<hyper::body::Frame<hyper::body::Bytes>, BoxError>>();
         async { Ok::<_, BoxError>(Response::new(StreamBody::new(frames))) }
     });
     let client = kube::Client::new(service, "default");
-    let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
     let (recorder, writer) = Recorder::new(client, clock, "fc-0", Metrics::new());
     for uid in ["f", "g"] {
         recorder.record(Subject::framework(&framework(uid)), report("QuotaExceeded"));
     }
     drop(recorder);
     writer.run().await;
-    assert_eq!(sent.lock().unwrap().len(), 2);
+    let sent = sent.lock().unwrap();
+    assert_eq!(sent.len(), 2);
+    assert!(sent[1] - sent[0] <= REPLY_TIMEOUT + Duration::from_secs(1), "{sent:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -22,8 +22,8 @@ pub struct Sent {
     pub purpose: Purpose,
     /// When it was sent, on the monotonic clock.
     pub at: Duration,
-    /// Whether it waits for its history to be written.
-    pub waits: bool,
+    /// Whether it leaves only after its history is written.
+    pub follows_history: bool,
     /// All that was known of that Framework was dropped since: the reply is about no state that came later.
     pub is_forgotten: bool,
 }
@@ -141,9 +141,9 @@ mod tests {
             let ticket = in_flight.ticket();
             let (key, at) = (Key::new("ns", "job"), Duration::from_secs(slot));
             let slot = Slot(u8::try_from(slot).unwrap());
-            let (purpose, is_forgotten) = (Purpose::Quarantine, false);
-            in_flight
-                .begin(ticket, Sent { key, uid: "f".into(), slot, purpose, at, waits: false, is_forgotten });
+            let (purpose, follows_history, is_forgotten) = (Purpose::Quarantine, false, false);
+            let uid = "f".into();
+            in_flight.begin(ticket, Sent { key, uid, slot, purpose, at, follows_history, is_forgotten });
             ticket
         };
         let tickets = [3, 3, 5].map(&mut send);

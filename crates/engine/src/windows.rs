@@ -5,7 +5,7 @@ use std::time::Duration;
 use framework_core::Urgency;
 
 /// How long changes gather before they are written.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Windows {
     /// The window if an act waits for the write and more Tasks are likely to join.
     pub gather: Duration,

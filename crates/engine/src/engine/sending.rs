@@ -67,8 +67,9 @@ impl Engine {
         let (uid, slot) = (Arc::clone(&state.uid), state.slot);
         let asks_once = self.policy.defects.has(Defect::AskOnce);
         let right = self.ownership.right(slot).filter(|_| !asks_once);
-        let waits = !lines.is_empty();
-        let sent = Sent { key: key.clone(), uid, slot, purpose, at: now.steady, waits, is_forgotten: false };
+        let (follows_history, is_forgotten) = (!lines.is_empty(), false);
+        let sent =
+            Sent { key: key.clone(), uid, slot, purpose, at: now.steady, follows_history, is_forgotten };
         self.sending.in_flight.begin(ticket, sent);
         if state.wants(class, now.steady) {
             self.sending.dispatch.offer(class, &key);
@@ -144,8 +145,10 @@ impl Engine {
     pub(super) fn record_latency(&mut self, now: Now, sent: &Sent, reply: &Reply) {
         let latency = now.steady.saturating_sub(sent.at);
         let kind = match &sent.purpose {
-            // One that waits for its history says nothing of the API server.
-            Purpose::Write { .. } if !sent.waits && reply.was_sent() => return self.pace.took(latency),
+            // One that waited for its history says nothing of the API server.
+            Purpose::Write { .. } if !sent.follows_history && reply.was_sent() => {
+                return self.pace.took(latency);
+            }
             Purpose::Act(Action::CreatePod { .. }) => LatencyClass::Create,
             Purpose::Act(Action::DeletePod { .. }) => LatencyClass::Delete,
             _ => return,

@@ -98,6 +98,16 @@ fn a_retry_is_logged_again_if_its_lines_were_not_taken_or_lost_to_another() {
 }
 
 #[test]
+fn a_write_that_waits_for_its_history_delays_no_writes_of_others() {
+    let mut cluster = about_to_retry(policy());
+    let before = cluster.engine.pace.windows();
+    cluster.pass(SECOND * 10);
+    cluster.serve("put job");
+    cluster.turn();
+    assert_eq!(cluster.engine.pace.windows(), before);
+}
+
+#[test]
 fn gathered_changes_are_reported_once_when_they_are_written() {
     let mut cluster = about_to_retry(policy());
     cluster.serve_all();

@@ -22,7 +22,10 @@ const KNOWS_MAP: &str = "frameworkcontroller.microsoft.com/knows-map";
 
 const PREFIX: &str = "frameworkcontroller-member-";
 /// The longest name of an object.
-const LONGEST: usize = 253;
+pub const LONGEST: usize = 253;
+/// The longest holder that is read: the name of a Lease, and far more than the name of a life. The leader may
+/// write a holder into each row of the map. One of a megabyte would make a map that cannot be written.
+pub const LONGEST_HOLDER: usize = LONGEST + 64;
 
 /// The name of the Lease of the replica on this host. It collides with no other name of ours.
 pub fn lease_name(host: &str) -> String {
@@ -77,8 +80,9 @@ pub fn read(lease: &Lease) -> Option<Seen<LeaseRecord>> {
     let holder = spec.holder_identity.filter(|holder| !holder.is_empty());
     let noted = |key: &str| lease.metadata.annotations.as_ref().and_then(|notes| notes.get(key)).cloned();
     let is_noted = |key: &str, otherwise: bool| noted(key).map_or(otherwise, |value| value == "true");
+    let life = |holder: &String| Incarnation::parse(holder).filter(|_| holder.len() <= LONGEST_HOLDER);
     let value = LeaseRecord {
-        holder: holder.map(|holder| Incarnation::parse(&holder).unwrap_or_else(unknown)),
+        holder: holder.map(|holder| life(&holder).unwrap_or_else(unknown)),
         pod: noted(POD).unwrap_or_default(),
         renewals: noted(RENEWALS).and_then(|count| count.parse().ok()).unwrap_or_default(),
         transitions: spec.lease_transitions.and_then(|count| u64::try_from(count).ok()).unwrap_or_default(),
@@ -124,9 +128,13 @@ mod tests {
     #[test]
     fn a_holder_of_another_form_is_unknown() {
         let mut lease = render("a", Some(Version(7)), &record(), Timestamp::UNIX_EPOCH);
-        lease.spec.as_mut().unwrap().holder_identity = Some("somebody".into());
-        let holder = read(&lease).and_then(|seen| seen.value).and_then(|record| record.holder);
-        assert_eq!(holder, Some(Incarnation::new("a", "unknown")));
+        for text in ["somebody".to_owned(), format!("a/{}", "x".repeat(LONGEST_HOLDER))] {
+            lease.spec.as_mut().unwrap().holder_identity = Some(text);
+            let holder = read(&lease).and_then(|seen| seen.value).and_then(|record| record.holder);
+            assert_eq!(holder, Some(Incarnation::new("a", "unknown")));
+        }
+        let longest = Incarnation::new(&lease_name(&"x".repeat(300)), &format!("1f0c77e2-{}", u64::MAX));
+        assert!(longest.to_string().len() <= LONGEST_HOLDER, "a replica is read");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A write has exactly one end. A response settles it, unless a proxy sent it twice. A broken connection, an
 //! error of the server or a time-out leaves it unknown.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -37,7 +37,17 @@ pub struct Store {
     pub maps: Api<Slim<ConfigMap>>,
     /// The UID of each object, by its name, and the latest version that showed it.
     uids: Arc<Mutex<BTreeMap<String, (Version, String)>>>,
+    /// The failures that the log has, each once until such a request succeeds: a renewal that fails is tried
+    /// again several times in an interval.
+    failures: Arc<Mutex<BTreeSet<(Access, String, u16)>>>,
     timeout: Duration,
+}
+
+/// The requests that share the lines of their failures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Access {
+    Read,
+    Write,
 }
 
 impl Store {
@@ -47,8 +57,20 @@ impl Store {
             leases: Api::default_namespaced(client.clone()),
             maps: Api::default_namespaced(client.clone()),
             uids: Arc::default(),
+            failures: Arc::default(),
             timeout,
         }
+    }
+
+    /// A request for this object was refused with this code, or has no answer: 0. Whether that is new.
+    fn has_failed(&self, access: Access, name: &str, code: u16) -> bool {
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        failures.insert((access, name.to_owned(), code))
+    }
+
+    fn has_succeeded(&self, access: Access, name: &str) {
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        failures.retain(|(of, object, _)| (*of, object.as_str()) != (access, name));
     }
 
     /// An object was shown.
@@ -90,10 +112,15 @@ impl Store {
     {
         let only = ListParams::default().fields(&format!("metadata.name={name}"));
         match timeout(self.timeout, api.list(&only)).await {
-            Ok(Ok(found)) => Some(found),
+            Ok(Ok(found)) => {
+                self.has_succeeded(Access::Read, name);
+                Some(found)
+            }
             Ok(Err(kube::Error::Api(status))) => {
                 let (code, reason) = (status.code, status.reason.as_str());
-                warn!(name, code, reason, message = status.message, "a read was refused");
+                if self.has_failed(Access::Read, name, code) {
+                    warn!(name, code, reason, message = status.message, "a read was refused");
+                }
                 None
             }
             Ok(Err(error)) => {
@@ -153,23 +180,28 @@ impl Store {
         match timeout(self.timeout, writing).await {
             Ok(Ok(written)) => {
                 self.note(written.meta());
+                self.has_succeeded(Access::Write, name);
                 lease::version(written.meta()).map_or(Outcome::Unknown, Outcome::Done)
             }
             Ok(Err(kube::Error::Api(status))) if (400..500).contains(&status.code) => {
                 let reason = status.reason.as_str();
                 if status.code == 409 || status.code == 404 {
                     debug!(name, code = status.code, reason, "a write conflicted");
-                } else {
+                } else if self.has_failed(Access::Write, name, status.code) {
                     warn!(name, code = status.code, reason, message = status.message, "a write was refused");
                 }
                 Outcome::Refused
             }
             Ok(Err(error)) => {
-                warn!(name, %error, "a write has an unknown outcome");
+                if self.has_failed(Access::Write, name, 0) {
+                    warn!(name, %error, "a write has an unknown outcome");
+                }
                 Outcome::Unknown
             }
             Err(_) => {
-                warn!(name, "a write got no answer in time");
+                if self.has_failed(Access::Write, name, 0) {
+                    warn!(name, "a write got no answer in time");
+                }
                 Outcome::Unknown
             }
         }
@@ -215,12 +247,66 @@ fn absent<K: Clone, V>(list: &ObjectList<K>) -> Option<Seen<V>> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
+
     use framework_message::Slot;
     use http::Response;
     use kube::client::Body;
     use tower::BoxError;
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Level, Metadata};
 
     use super::*;
+
+    /// Counts the lines of this module that people see.
+    struct Lines(Arc<AtomicUsize>);
+
+    impl tracing::Subscriber for Lines {
+        fn enabled(&self, line: &Metadata<'_>) -> bool {
+            line.target() == "framework_membership::store" && *line.level() <= Level::WARN
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+        fn event(&self, _: &tracing::Event<'_>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn enter(&self, _: &Id) {}
+
+        fn exit(&self, _: &Id) {}
+    }
+
+    #[tokio::test]
+    async fn a_failure_is_logged_once_until_a_request_succeeds() {
+        let lines = Arc::new(AtomicUsize::new(0));
+        let _guard = tracing::subscriber::set_default(Lines(Arc::clone(&lines)));
+        let code = Arc::new(AtomicU16::new(0));
+        let answer = Arc::clone(&code);
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let code = answer.load(Ordering::Relaxed);
+            let body = serde_json::json!({"metadata": {"resourceVersion": "9"}, "items": [], "code": code});
+            let body = Body::from(body.to_string().into_bytes());
+            async move { Ok::<_, BoxError>(Response::builder().status(code).body(body)?) }
+        });
+        let store = Store::new(&kube::Client::new(service, "ns"), Duration::from_secs(3));
+        let mut logged = Vec::new();
+        for answer in [403, 403, 500, 403, 200, 403] {
+            code.store(answer, Ordering::Relaxed);
+            store.write_lease("a", None, &LeaseRecord::default(), Timestamp::UNIX_EPOCH).await;
+            let written = lines.swap(0, Ordering::Relaxed);
+            store.read_lease("a").await;
+            logged.push((written, lines.swap(0, Ordering::Relaxed)));
+        }
+        // A server that fails is in the log of reads with its code, and its write has an unknown outcome.
+        assert_eq!(logged, [(1, 1), (0, 0), (1, 1), (0, 0), (0, 0), (1, 1)]);
+    }
 
     #[tokio::test]
     async fn each_write_says_after_which_time_it_is_given_up() {

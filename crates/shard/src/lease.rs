@@ -41,6 +41,12 @@ impl LeaseRecord {
         if self.transitions < LARGEST_COUNT { self.transitions + 1 } else { 2 }
     }
 
+    /// The duration by which a member acts that holds it. A holder that is no member acts for no slot.
+    pub fn duration_of_member(&self) -> Duration {
+        let is_member = |holder: &Incarnation| *holder != Incarnation::new(holder.lease(), UNKNOWN);
+        if self.holder.as_ref().is_some_and(is_member) { self.duration } else { Duration::ZERO }
+    }
+
     /// The Lease of this name. A holder that names another Lease counts as unknown, and gets no slots: that
     /// the copy of a Lease is not renewed proves nothing about the life that it names.
     #[must_use]

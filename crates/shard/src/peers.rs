@@ -10,10 +10,14 @@ use framework_message::Ticket;
 use crate::defect::Defect;
 use crate::event::{Effect, Outcome};
 use crate::incarnation::{Gone, Incarnation};
-use crate::lease::{LeaseRecord, LeaseState, UNKNOWN, WatchedLease};
+use crate::lease::{LeaseRecord, LeaseState, WatchedLease};
 use crate::map::SlotMap;
 use crate::policy::Policy;
 use crate::version::{Seen, Version};
+
+/// Writes of the Leases of others that are on their way at a time, and as many deletions of them in a quarter
+/// of a renewal interval. Thousands of Leases must not keep the replica from renewing its own.
+const AT_A_TIME: usize = 32;
 
 /// A write of another member's Lease that was sent: once it is applied, these lives are gone. An eviction has
 /// none.
@@ -88,11 +92,10 @@ impl Peers {
         held.all(|lease| lease.record().is_some_and(|record| !record.knows_map))
     }
 
-    /// The longest duration by which a member acts. A holder that is no member acts for no slot.
+    /// The longest duration by which a member acts.
     pub fn longest(&self) -> Duration {
-        let is_member = |holder: &Incarnation| *holder != Incarnation::new(holder.lease(), UNKNOWN);
-        let held = self.leases.values().filter(|lease| lease.holder().is_some_and(is_member));
-        held.filter_map(|lease| Some(lease.record()?.duration)).max().unwrap_or_default()
+        let records = self.leases.values().filter_map(WatchedLease::record);
+        records.map(LeaseRecord::duration_of_member).max().unwrap_or_default()
     }
 
     /// The longest duration by which an owner that `map` names may act, at least that of `policy`. The
@@ -115,7 +118,7 @@ impl Peers {
     }
 
     /// Empties the Leases of members that must have stopped, deletes those that were empty for long, and
-    /// notes the lives that are gone. `owners` are the lives that the map names.
+    /// notes the lives that are gone. Many Leases take turns. `owners` are the lives that the map names.
     pub fn judge(
         &mut self,
         owners: &BTreeSet<&Incarnation>,
@@ -155,17 +158,17 @@ impl Peers {
                 }
                 None if stopped(lease.unchanged(at)) => Some(lease_record().emptied()),
                 None => {
-                    let base = lease.base().filter(|_| state == LeaseState::Orphaned && lives.is_empty());
-                    if let Some(base) = base {
+                    let is_over = state == LeaseState::Orphaned && lives.is_empty();
+                    if let Some(base) = lease.base().filter(|_| is_over && self.paused.len() < AT_A_TIME) {
                         self.paused.insert(name.clone(), at.saturating_add(policy.interval / 4));
                         effects.push(Effect::DeleteLease { name: name.clone(), base });
                     }
                     None
                 }
             };
-            let Some(record) = write.filter(|_| !self.proofs.values().any(|one| one.name == *name)) else {
-                continue;
-            };
+            let is_full = self.proofs.len() >= AT_A_TIME;
+            let is_sent = || self.proofs.values().any(|one| one.name == *name);
+            let Some(record) = write.filter(|_| !is_full && !is_sent()) else { continue };
             let (name, ticket) = (name.clone(), ticket());
             let proof = EmptyingWrite { name: name.clone(), record: record.clone(), gone: lives };
             self.proofs.insert(ticket.0, proof);
@@ -212,6 +215,7 @@ impl Peers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lease::UNKNOWN;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -266,6 +270,44 @@ mod tests {
             peers.see(life.lease(), Seen { version: Version(4 + number), value: renewed }, at);
         }
         assert_eq!(sent, [(70_000, Some(Version(3))), (70_500, Some(Version(4)))]);
+    }
+
+    #[test]
+    fn thousands_of_leases_are_emptied_and_deleted_some_at_a_time() {
+        let (policy, _, mut peers) = holder_seen_at(Duration::ZERO);
+        let mut tickets = 0;
+        let mut judge = |peers: &mut Peers, at: Duration| {
+            let next = || {
+                tickets += 1;
+                Ticket(tickets)
+            };
+            peers.judge(&BTreeSet::new(), at, policy.duration, &policy, next)
+        };
+        for number in 1..1000 {
+            let life = Incarnation::new(&format!("member-{number}"), "x");
+            let record = LeaseRecord { holder: Some(life.clone()), ..LeaseRecord::default() };
+            peers.see(life.lease(), Seen { version: Version(3), value: Some(record) }, Duration::ZERO);
+        }
+        let mut emptied = 0;
+        loop {
+            let sent = judge(&mut peers, SECOND * 12);
+            assert!(judge(&mut peers, SECOND * 12).is_empty(), "as many as may be are on their way");
+            if sent.is_empty() {
+                break;
+            }
+            assert!(sent.len() <= AT_A_TIME, "{}", sent.len());
+            emptied += sent.len();
+            for effect in sent {
+                let Effect::WriteLease { ticket, .. } = effect else { panic!("{effect:?}") };
+                peers.answered(ticket, Outcome::Done(Version(4)), SECOND * 12, &policy);
+            }
+        }
+        assert_eq!(emptied, 1000, "each has its turn");
+        let deletions = [0, 100, 499, 500].map(|millis| {
+            let at = SECOND * 700 + Duration::from_millis(millis);
+            judge(&mut peers, at).len()
+        });
+        assert_eq!(deletions, [AT_A_TIME, 0, 0, AT_A_TIME]);
     }
 
     /// People and other programs may write any holder, with any duration.

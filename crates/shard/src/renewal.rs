@@ -211,7 +211,9 @@ impl Renewal {
     ) -> Option<(LeaseRecord, Option<Incarnation>)> {
         let gone = match (seen.record(), seen.holder()) {
             (Some(lease), Some(holder)) => {
-                let expired = seen.unchanged(at) >= policy.expiry(lease.duration.max(policy.duration));
+                // People and other programs may write any duration.
+                let duration = lease.duration_of_member().max(policy.duration);
+                let expired = seen.unchanged(at) >= policy.expiry(duration);
                 let predecessor = lease.pod == self.pod && holder.lease() == self.me.lease();
                 (expired || predecessor).then(|| Some(holder.clone()))?
             }
@@ -353,6 +355,19 @@ mod tests {
         lease.see(Seen { version: Version(12), value: Some(claims[0].clone()) }, seconds(41));
         assert_eq!((lease.standing(), lease.proved()), (Standing::Holder, Some(seconds(10))));
         assert_eq!(claims[3].holder, Some(me));
+    }
+
+    #[test]
+    fn a_renewal_whose_reply_was_lost_counts_from_its_sending() {
+        let (mut lease, _) = lease();
+        lease.see(absent(1), Duration::ZERO);
+        ended(&mut lease, seconds(1), Outcome::Done(Version(2)));
+        let renewed = ended(&mut lease, seconds(4), Outcome::Unknown).unwrap();
+        assert_eq!(lease.proved(), Some(seconds(1)), "it may not have arrived");
+        lease.see(Seen { version: Version(3), value: Some(renewed) }, seconds(8));
+        assert_eq!((lease.standing(), lease.proved()), (Standing::Holder, Some(seconds(4))));
+        let next = lease.due(seconds(8), &policy(), Ticket(8));
+        assert!(matches!(next, Some(Effect::WriteLease { base: Some(Version(3)), .. })), "{next:?}");
     }
 
     /// The reply to its claim is lost, and the leader empties the Lease of the silent holder.

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use framework_message::{Slot, Slots};
-use framework_shard::Incarnation;
 use framework_shard::defect::Defects;
 use framework_shard::event::Event;
+use framework_shard::lease::{LeaseRecord, UNKNOWN};
 use framework_shard::map::Entry;
+use framework_shard::member::LEADER_LEASE;
+use framework_shard::{Incarnation, LONGEST_LEASE, Seen, Version};
 
 use crate::world::{Item, World};
 use crate::{lease_of, policy};
@@ -337,6 +339,41 @@ fn a_live_holder_whose_lease_is_emptied_or_deleted_begins_another_life() {
             false => world.delete_lease(old.lease()),
         }
         until(&mut world, 10, |world| world.replicas.values().all(|one| one.me != old));
+        until(&mut world, 30, |world| owner(world) != old);
+        assert!(entry(&world).unsettled);
+        run(&mut world, 60);
+        world.is_settled().unwrap();
+    }
+}
+
+/// The API server that its watches ask is behind.
+#[test]
+fn watches_that_show_old_versions_end_no_life_and_take_no_slot() {
+    let mut world = settled(&["a"]);
+    let (me, lists) = (owner(&world), world.counts.lists);
+    let one = number(&world, &me);
+    for name in ["a", LEADER_LEASE] {
+        let seen = Seen { version: Version(1), value: None };
+        world.later(one, 0, Item::Tell(Event::LeaseSeen { name: name.to_owned(), seen }));
+    }
+    world.later(one, 0, Item::Tell(Event::MapSeen(Seen { version: Version(1), value: None })));
+    world.run(world.time + 1).unwrap();
+    assert_eq!((world.acting(SLOT), world.counts.lists), (vec![&me], lists));
+}
+
+/// It does not renew the Lease, and acts for no slot.
+#[test]
+fn a_stranger_keeps_a_lease_no_longer_than_a_replica_though_it_says_so() {
+    for name in [LEADER_LEASE, "b"] {
+        let mut world = settled(&["a", "b"]);
+        let (version, record) = world.store.leases[name].clone();
+        let (holder, transitions) = (Some(Incarnation::new(name, UNKNOWN)), record.next_transition());
+        let (pod, duration) = ("pod of a stranger".to_owned(), LONGEST_LEASE);
+        let taken = LeaseRecord { holder: holder.clone(), transitions, pod, duration, ..record };
+        world.store.write_lease(name, Some(version), taken);
+        world.show_lease(name);
+        let waited = until(&mut world, 40, |world| world.store.leases[name].1.holder != holder);
+        assert!(waited >= 10, "{name}: {waited} s");
         run(&mut world, 60);
         world.is_settled().unwrap();
     }

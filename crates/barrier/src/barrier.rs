@@ -8,7 +8,8 @@
 //! A query for a table names the newest known version, or any version, so that the API server answers from
 //! its memory. Reading a large object from the store costs it far more, and a thousand barriers that start
 //! together would bring it down. The whole object is read from the store. A barrier must not pass by a state
-//! from before its own start: the Tasks of an earlier attempt may have had IPs.
+//! from before its own start: the Tasks of an earlier attempt may have had IPs. Nor must it fail by one: the
+//! memory may be older than the Framework, so that only the store proves its absence.
 
 use std::time::Duration;
 
@@ -156,7 +157,10 @@ impl Barrier {
                     Query::Object => self.read_object(body, elapsed),
                 }
             }
-            Reply::NotFound(message) => Next::Fail(Failure::NotFound(message)),
+            Reply::NotFound(message) => match query {
+                Query::Table => Next::Ask { query: Query::Object, after: Duration::ZERO },
+                Query::Object => Next::Fail(Failure::NotFound(message)),
+            },
             Reply::Denied { code, message } => self.denied(code, message, elapsed),
             Reply::Failed { problem, retry_after } => self.failed(problem, retry_after, elapsed),
         }
@@ -225,6 +229,8 @@ impl Barrier {
 
     fn failed(&mut self, problem: String, retry_after: Option<Duration>, elapsed: Duration) -> Next {
         self.failures += 1;
+        // A store that was restored from a backup may never have this version again.
+        self.version = None;
         self.last = Err(Failure::Unread { problem });
         let after = self.pace.after_failure(self.failures, retry_after);
         self.ask_again(after, elapsed)

@@ -56,6 +56,10 @@ impl World {
         self.reply(Query::Table, Reply::Denied { code: 403, message: "no".into() })
     }
 
+    fn missing(&mut self, query: Query) -> &mut Self {
+        self.reply(query, Reply::NotFound("none".into()))
+    }
+
     fn failed(&mut self, retry_after: Option<Duration>) -> &mut Self {
         self.reply(Query::Table, Reply::Failed { problem: "busy".into(), retry_after })
     }
@@ -137,8 +141,28 @@ fn a_right_that_is_granted_in_between_is_used() {
 #[test]
 fn a_framework_that_is_not_there_ends_it_at_once() {
     let mut world = World::new();
-    world.reply(Query::Table, Reply::NotFound("none".into()));
+    world.missing(Query::Table).missing(Query::Object);
     assert_eq!(*world.failure(), Failure::NotFound("none".into()));
+    assert_eq!(world.now, Duration::ZERO);
+}
+
+#[test]
+fn a_memory_older_than_the_framework_does_not_end_it() {
+    let mut world = World::new();
+    world.missing(Query::Table).whole(7, [None; 2]);
+    assert_eq!(world.barrier.awaited(), "2 of 2 Tasks have no IP yet: train-a-0, train-a-1");
+    assert_eq!(world.barrier.since(Query::Table), Some("7"), "a memory that is as new");
+    world.table(8, json!(["0/2", 2])).whole(8, BOTH);
+    assert!(matches!(world.next, Next::Pass(_)));
+}
+
+#[test]
+fn a_version_that_a_restored_store_lacks_is_not_named_again() {
+    let mut world = World::new();
+    world.table(900, json!(["0/2", 1])).failed(None);
+    assert_eq!(world.barrier.since(Query::Table), Some("0"));
+    world.table(5, json!(["0/2", 2])).whole(5, BOTH);
+    assert!(matches!(world.next, Next::Pass(_)));
 }
 
 #[test]

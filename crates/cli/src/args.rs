@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
-use framework_api::name::is_namespace;
+use framework_api::name::{GROUP, is_namespace};
 use jiff::SignedDuration;
 
 use crate::failure::{Failure, Tasks};
@@ -265,10 +265,12 @@ fn duration(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// The name in `name`, `fw/name` or `framework/name`. A path with any other one could lead elsewhere.
+/// The name in `name`, `fw/name` or `framework/name`, also with the group as `kubectl get -o name` prints it.
+/// A path with any other one could lead elsewhere.
 fn framework(text: &str) -> Result<String, String> {
     let (kind, name) = text.split_once('/').unwrap_or(("fw", text));
-    if !matches!(kind, "fw" | "framework" | "frameworks" | "frameworks.frameworkcontroller.microsoft.com") {
+    let short = kind.strip_suffix(GROUP).and_then(|rest| rest.strip_suffix('.')).unwrap_or(kind);
+    if !matches!(short, "fw" | "framework" | "frameworks") {
         return Err(format!("{kind:?} is not a Framework: give NAME or fw/NAME"));
     }
     let is_subdomain = name.len() <= 253 && name.split('.').all(is_namespace);
@@ -304,7 +306,11 @@ mod tests {
         for text in ["a", "fw/a", "framework/a", "frameworks.frameworkcontroller.microsoft.com/a"] {
             assert_eq!(framework(text), Ok("a".to_owned()), "{text}");
         }
-        assert!(framework("pod/a").unwrap_err().contains("not a Framework"));
+        let by_get_o_name = "framework.frameworkcontroller.microsoft.com/a";
+        assert_eq!(framework(by_get_o_name), Ok("a".to_owned()));
+        for other in ["pod/a", "framework.example.com/a", "frameworkcontroller.microsoft.com/a"] {
+            assert!(framework(other).unwrap_err().contains("not a Framework"), "{other}");
+        }
     }
 
     #[test]

@@ -55,7 +55,7 @@ async fn apply(
         let request = http::Request::patch(path).header(CONTENT_TYPE, "application/json-patch+json");
         let request = request.body(Value::Array(operations).to_string().into_bytes());
         let request = request.map_err(|error| failed(kube::Error::HttpError(error)))?;
-        found = Found::read(cluster.client.request(request).await.map_err(failed)?)?;
+        found = Found::of(cluster.client.request(request).await.map_err(failed)?)?;
     }
     style.show(&found.stored, || visible(&format!("framework/{name} {words}")) + "\n")
 }

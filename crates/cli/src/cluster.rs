@@ -2,9 +2,11 @@
 
 use framework_access::proxy::Variables;
 use framework_access::{Directions, client};
+use kube::Resource;
 use kube::api::{Api, ListParams};
-use kube::core::NamespaceResourceScope;
+use kube::core::{NamespaceResourceScope, ObjectList, Request};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::args::Global;
 use crate::error::Error;
@@ -55,21 +57,51 @@ impl Cluster {
     }
 }
 
-/// All objects of a kind with these labels, page by page.
+/// All objects of a kind with these labels. Fails if one of them cannot be decoded.
 pub async fn list<K>(api: &Api<K>, labels: Option<&str>, what: &str) -> Result<Vec<K>, Error>
 where
-    K: Clone + DeserializeOwned + std::fmt::Debug,
+    K: Clone + DeserializeOwned + Resource,
 {
+    let read = |object| decode(object).map_err(|error| failed(what, kube::Error::SerdeError(error)));
+    each(api, labels, what, read).await?.into_iter().collect()
+}
+
+/// All objects of a kind with these labels, each as `read` returns it, page by page.
+pub async fn each<K: Clone + Resource, T>(
+    api: &Api<K>,
+    labels: Option<&str>,
+    what: &str,
+    read: impl Fn(Value) -> T,
+) -> Result<Vec<T>, Error> {
+    let (client, requests) = (api.clone().into_client(), Request::new(api.resource_url()));
     let mut asked = ListParams::default().limit(PAGE);
     asked.label_selector = labels.map(str::to_owned);
     let mut all = Vec::new();
     loop {
-        let failed = |source| Error::Request { action: format!("list {what}"), source: Box::new(source) };
-        let page = api.list(&asked).await.map_err(failed)?;
-        all.extend(page.items);
+        let request =
+            requests.list(&asked).map_err(|error| failed(what, kube::Error::BuildRequest(error)))?;
+        let page: ObjectList<Value> = client.request(request).await.map_err(|error| failed(what, error))?;
+        all.extend(page.items.into_iter().map(&read));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => asked = asked.continue_token(&token),
             None => return Ok(all),
         }
     }
+}
+
+fn failed(what: &str, source: kube::Error) -> Error {
+    Error::Request { action: format!("list {what}"), source: Box::new(source) }
+}
+
+/// An object as its type holds it. The API server stores times in `managedFields` that no type of ours holds:
+/// an object that cannot be decoded is decoded without that field.
+pub fn decode<K: DeserializeOwned>(mut object: Value) -> Result<K, serde_json::Error> {
+    let read: Result<K, serde_json::Error> = serde::Deserialize::deserialize(&object);
+    if read.is_ok() {
+        return read;
+    }
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+    serde_json::from_value(object)
 }

@@ -43,8 +43,8 @@ async fn names(words: &[String]) -> Vec<String> {
     let matches = Args::command().ignore_errors(true).try_get_matches_from(line);
     let global = matches.ok().and_then(|matches| Global::from_arg_matches(&matches).ok()).unwrap_or_default();
     let Ok(cluster) = Cluster::connect(&global).await else { return Vec::new() };
-    let found = find::all(&cluster, false, None).await.unwrap_or_default();
-    found.iter().map(|one| one.name().to_owned()).collect()
+    let listed = find::all(&cluster, false, None).await.unwrap_or_default();
+    listed.found.iter().map(|one| one.name().to_owned()).collect()
 }
 
 /// The kind of the last word.

@@ -1,5 +1,7 @@
 //! The errors of commands, for users: the failed step, the place, and the remedy if one is known.
 
+use std::error::Error as _;
+
 use framework_api::codec::DecodeError;
 
 use crate::visible::visible;
@@ -31,7 +33,7 @@ pub enum Error {
         name: String,
     },
     /// The API server refused a request, or did not answer.
-    #[error("cannot {action}: {source}")]
+    #[error("cannot {action}: {}", problem(source))]
     Request {
         /// The step that failed.
         action: String,
@@ -57,6 +59,16 @@ pub enum Error {
         name: String,
         /// The problem.
         source: serde_json::Error,
+    },
+    /// Some Frameworks of a list cannot be read.
+    #[error("{first}{}", more(*others))]
+    Unreadable {
+        /// Why the first one cannot.
+        first: Box<Error>,
+        /// How many others cannot.
+        others: usize,
+        /// The text about those that can.
+        text: String,
     },
     /// A change has no effect.
     #[error("cannot {action}: {source}")]
@@ -134,15 +146,51 @@ impl Error {
     /// The text for stdout of a command that failed halfway.
     pub fn output(&self) -> &str {
         match self {
-            Error::Never { text, .. } | Error::TimedOut { text, .. } => text,
+            Error::Never { text, .. } | Error::TimedOut { text, .. } | Error::Unreadable { text, .. } => text,
             _ => "",
         }
+    }
+}
+
+/// Why a request failed: the API server's message and the HTTP status, or each cause of the failure once.
+pub fn problem(error: &kube::Error) -> String {
+    if let kube::Error::Api(status) = error {
+        let words = if status.message.is_empty() { &status.reason } else { &status.message };
+        return format!("{} ({})", words.trim(), status.code);
+    }
+    let mut words = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        let more = next.to_string();
+        if !words.contains(&more) {
+            words = format!("{words}: {more}");
+        }
+        cause = next.source();
+    }
+    words
+}
+
+fn more(others: usize) -> String {
+    match others {
+        0 => String::new(),
+        1 => "; 1 more Framework cannot be read".to_owned(),
+        others => format!("; {others} more Frameworks cannot be read"),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refused_request_is_reported_in_the_words_of_the_server_alone() {
+        let message = "pods is forbidden: User \"ann\" cannot list it".to_owned();
+        let status =
+            kube::core::Status { code: 403, message, reason: "Forbidden".to_owned(), ..Default::default() };
+        let source = Box::new(kube::Error::Api(Box::new(status)));
+        let error = Error::Request { action: "list Pods".to_owned(), source };
+        assert_eq!(error.message(), "cannot list Pods: pods is forbidden: User \"ann\" cannot list it (403)");
+    }
 
     #[test]
     fn a_message_of_the_server_poses_as_no_other_line() {

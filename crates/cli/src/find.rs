@@ -1,8 +1,8 @@
 //! Frameworks as they are stored, and as the controller reads them: with a decompressed status.
 
 use framework_api::Framework;
-use kube::api::{Api, DynamicObject, ObjectMeta};
-use kube::core::ApiResource;
+use kube::api::{Api, DynamicObject, GetParams, ObjectMeta};
+use kube::core::{ApiResource, Request};
 use serde_json::{Value, json};
 
 use crate::cluster::{self, Cluster};
@@ -17,7 +17,45 @@ pub struct Found {
     pub stored: Value,
 }
 
+/// The Frameworks of a list.
+#[derive(Debug, Default)]
+pub struct Listed {
+    /// Those that can be read.
+    pub found: Vec<Found>,
+    /// Why the others cannot.
+    pub unreadable: Vec<Error>,
+}
+
+impl Listed {
+    fn of(all: Vec<Result<Found, Error>>) -> Listed {
+        let mut listed = Listed::default();
+        for one in all {
+            match one {
+                Ok(found) => listed.found.push(found),
+                Err(error) => listed.unreadable.push(error),
+            }
+        }
+        listed
+    }
+
+    /// The answer with this text about those that can be read: an error if some cannot.
+    pub fn answer(self, text: String) -> Result<String, Error> {
+        let others = self.unreadable.len().saturating_sub(1);
+        match self.unreadable.into_iter().next() {
+            Some(first) => Err(Error::Unreadable { first: Box::new(first), others, text }),
+            None => Ok(text),
+        }
+    }
+}
+
 impl Found {
+    /// Reads an object of a response.
+    pub fn of(object: Value) -> Result<Found, Error> {
+        let text = |at: &str| object.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
+        Found::read(cluster::decode(object).map_err(|source| Error::Form { namespace, name, source })?)
+    }
+
     /// Reads an object.
     pub fn read(object: DynamicObject) -> Result<Found, Error> {
         let name = object.metadata.name.clone().unwrap_or_default();
@@ -82,8 +120,12 @@ pub fn api(cluster: &Cluster, all_namespaces: bool) -> Api<DynamicObject> {
 /// The Framework of that name.
 pub async fn one(cluster: &Cluster, name: &str) -> Result<Found, Error> {
     let namespace = cluster.namespace.clone();
-    match api(cluster, false).get(name).await {
-        Ok(object) => Found::read(object),
+    let answer = match Request::new(api(cluster, false).resource_url()).get(name, &GetParams::default()) {
+        Ok(request) => cluster.client.request(request).await,
+        Err(error) => Err(kube::Error::BuildRequest(error)),
+    };
+    match answer {
+        Ok(object) => Found::of(object),
         Err(kube::Error::Api(status)) if status.code == 404 && is_about(&status, name) => {
             Err(Error::NotFound { namespace, name: name.to_owned() })
         }
@@ -100,12 +142,44 @@ fn is_about(status: &kube::core::Status, name: &str) -> bool {
 }
 
 /// The Frameworks with these labels.
-pub async fn all(cluster: &Cluster, all_namespaces: bool, labels: Option<&str>) -> Result<Vec<Found>, Error> {
+pub async fn all(cluster: &Cluster, all_namespaces: bool, labels: Option<&str>) -> Result<Listed, Error> {
     let what = if all_namespaces {
         "the Frameworks of all namespaces".to_owned()
     } else {
         format!("the Frameworks of the namespace {:?}", cluster.namespace)
     };
-    let objects = cluster::list(&api(cluster, all_namespaces), labels, &what).await?;
-    objects.into_iter().map(Found::read).collect()
+    Ok(Listed::of(cluster::each(&api(cluster, all_namespaces), labels, &what, Found::of).await?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::found;
+
+    #[test]
+    fn frameworks_that_cannot_be_read_hide_no_other() {
+        let good = found("running.yaml").stored;
+        let (mut bad, mut damaged) = (good.clone(), good.clone());
+        bad["metadata"]["name"] = json!("bad");
+        bad["status"]["attemptStatus"]["id"] = json!("no number");
+        damaged["status"]["attemptStatus"]["taskRoleStatuses"] = Value::Null;
+        damaged["status"]["attemptStatus"]["taskRoleStatusesCompressed"] = json!("?");
+        let listed = Listed::of([bad, damaged, good.clone()].map(Found::of).into());
+        assert_eq!(listed.found.iter().map(Found::name).collect::<Vec<_>>(), ["train"]);
+        let error = listed.answer("a table\n".to_owned()).unwrap_err();
+        assert_eq!(error.output(), "a table\n");
+        let message = error.message();
+        let begin = "cannot read the Framework \"bad\" in the namespace \"team\": ";
+        assert!(message.starts_with(begin), "{message}");
+        assert!(message.ends_with("; 1 more Framework cannot be read"), "{message}");
+        assert_eq!(Listed::of(vec![Found::of(good)]).answer("t".to_owned()).unwrap(), "t");
+    }
+
+    #[test]
+    fn a_time_in_managed_fields_that_no_type_holds_hides_no_framework() {
+        let mut object = found("running.yaml").stored;
+        object["metadata"]["managedFields"] = json!([{"manager": "m", "time": "9999-12-31T23:59:59Z"}]);
+        assert!(serde_json::from_value::<DynamicObject>(object.clone()).is_err(), "a type that holds it");
+        assert_eq!(Found::of(object).unwrap().name(), "train");
+    }
 }

@@ -10,10 +10,12 @@ use framework_cli::complete;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let mut words = std::env::args();
+    let mut words = std::env::args_os();
     let program = words.next().unwrap_or_default();
     if Path::new(&program).file_stem().is_some_and(|name| name == complete::PROGRAM) {
-        print!("{}", complete::run(&words.collect::<Vec<_>>()).await);
+        // A word that is not UTF-8 gets a character that no candidate has: nothing completes it.
+        let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+        print!("{}", complete::run(&words).await);
         return ExitCode::SUCCESS;
     }
     let args = Args::read(std::env::args_os()).unwrap_or_else(|error| error.exit());

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::args::Get;
 use crate::cluster::{self, Cluster};
 use crate::error::Error;
-use crate::find::{self, Found};
+use crate::find::{self, Found, Listed};
 use crate::output::Style;
 use crate::table::Table;
 
@@ -62,14 +62,15 @@ struct Row {
 }
 
 /// The text that `top` prints. Fails if a named Framework does not exist or the API server refuses a read;
-/// if it refuses only the metrics, requests stand in for them.
+/// if it refuses only the metrics, requests stand in for them. Fails with the text if only some of the
+/// listed Frameworks can be read.
 pub async fn run(cluster: &Cluster, asked: &Get, style: Style) -> Result<String, Error> {
-    let mut found = Vec::new();
+    let mut listed = Listed::default();
     for name in &asked.name {
-        found.push(find::one(cluster, name).await?);
+        listed.found.push(find::one(cluster, name).await?);
     }
     if asked.name.is_empty() {
-        found = find::all(cluster, asked.all_namespaces, asked.selector.as_deref()).await?;
+        listed = find::all(cluster, asked.all_namespaces, asked.selector.as_deref()).await?;
     }
     let pods: Api<Pod> = match asked.all_namespaces {
         true => Api::all(cluster.client.clone()),
@@ -77,8 +78,9 @@ pub async fn run(cluster: &Cluster, asked: &Get, style: Style) -> Result<String,
     };
     let pods = cluster::list(&pods, Some(variable::FRAMEWORK_NAME), "the Pods of Frameworks").await?;
     let used = used(cluster, asked.all_namespaces).await?;
-    let top = rank(&found, &pods, used.as_ref());
-    style.show(&top, || table(&top, asked.all_namespaces, style))
+    let top = rank(&listed.found, &pods, used.as_ref());
+    let text = style.show(&top, || table(&top, asked.all_namespaces, style))?;
+    listed.answer(text)
 }
 
 /// The use of Pods; none where it is not measured, or not for this user.
@@ -117,8 +119,19 @@ fn measure(measured: &DynamicObject) -> ((String, String), ResourceRequests) {
 
 /// The Frameworks that are not Completed, the largest first.
 fn rank(found: &[Found], pods: &[Pod], used: Option<&Amounts>) -> Top {
-    let mut items: Vec<Row> =
-        found.iter().filter(|one| !is_completed(one)).map(|one| row(one, pods, used)).collect();
+    let mut by_map: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
+    for pod in pods.iter().filter(|pod| lives(pod)) {
+        if let Some(map) = controller(pod) {
+            by_map.entry(map).or_default().push(pod);
+        }
+    }
+    let with_its_pods = |one: &Found| {
+        let status = one.framework.status.as_ref();
+        let map = status.and_then(|status| status.attempt_status.config_map_uid.as_deref());
+        let own = map.and_then(|map| by_map.get(map)).map(Vec::as_slice);
+        row(one, own.unwrap_or_default(), used)
+    };
+    let mut items: Vec<Row> = found.iter().filter(|one| !is_completed(one)).map(with_its_pods).collect();
     items.sort_by_cached_key(|row| {
         let of = |resource| std::cmp::Reverse(row.amounts.get(resource));
         (of("cpu"), of("memory"), row.namespace.clone(), row.name.clone())
@@ -130,13 +143,12 @@ fn is_completed(found: &Found) -> bool {
     found.framework.status.as_ref().is_some_and(|status| status.state == State::Completed)
 }
 
-fn row(found: &Found, pods: &[Pod], used: Option<&Amounts>) -> Row {
+fn row(found: &Found, pods: &[&Pod], used: Option<&Amounts>) -> Row {
     let status = found.framework.status.as_ref();
     let counts = status.and_then(|status| status.task_counts).unwrap_or_default();
-    let map = status.and_then(|status| status.attempt_status.config_map_uid.as_deref());
     let mut requested = ResourceRequests::default();
     let mut measured = ResourceRequests::default();
-    for pod in pods.iter().filter(|pod| map.is_some() && controller(pod) == map && lives(pod)) {
+    for pod in pods {
         let spec = pod.spec.as_ref();
         let own = spec.and_then(|spec| ResourceRequests::pod(spec).ok()).unwrap_or_default();
         requested = requested.plus(&own);

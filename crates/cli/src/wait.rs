@@ -1,5 +1,6 @@
 //! `wait`: until Frameworks are as asked, or until they never will be.
 
+use std::error::Error as _;
 use std::time::Duration;
 
 use framework_api::{Framework, State};
@@ -11,7 +12,7 @@ use kube::runtime::watcher::watch_object;
 use crate::args::{Goal, Wait};
 use crate::cluster::Cluster;
 use crate::duration;
-use crate::error::Error;
+use crate::error::{Error, problem};
 use crate::find::{self, Found};
 use crate::visible::visible;
 
@@ -67,7 +68,10 @@ async fn follow(cluster: &Cluster, name: &str, goal: Goal, progress: &mut Progre
                 Ok(found) => judge(goal, found.as_ref().map(|found| &found.framework)),
                 Err(error) => Progress::On(error.to_string()),
             },
-            Err(error) => Progress::On(format!("not readable: {error}")),
+            Err(error) => {
+                let cause = error.source().and_then(|cause| cause.downcast_ref::<kube::Error>());
+                Progress::On(format!("cannot be read: {}", cause.map_or_else(|| error.to_string(), problem)))
+            }
         };
         if !matches!(progress, Progress::On(_)) {
             return;

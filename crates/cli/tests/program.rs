@@ -1,5 +1,8 @@
 //! The program itself: exit codes, and which text goes where. Tests of other packages build it by this file.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -33,6 +36,20 @@ fn help_goes_to_stdout_and_errors_to_stderr() {
     }
 }
 
+#[test]
+fn a_server_that_is_not_there_is_named_with_the_cause() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("unreachable");
+    let kubeconfig = "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+        clusters: [{name: k, cluster: {server: 'http://127.0.0.1:1'}}]\n\
+        contexts: [{name: c, context: {cluster: k, user: u}}]\nusers: [{name: u, user: {}}]\n";
+    std::fs::write(&path, kubeconfig).unwrap();
+    let failed = run(&["get", "--kubeconfig", path.to_str().unwrap()]);
+    let complaint = String::from_utf8(failed.stderr).unwrap();
+    let begin = "error: cannot list the Frameworks of the namespace \"default\": ";
+    assert!(complaint.starts_with(begin) && complaint.contains("Connection refused"), "{complaint}");
+    assert_eq!((failed.status.code(), complaint.lines().count()), (Some(1), 1), "{complaint}");
+}
+
 /// kubectl, too, takes no other file than those that KUBECONFIG names.
 #[test]
 fn a_kubeconfig_that_does_not_exist_leads_to_no_other_cluster() {
@@ -56,4 +73,20 @@ fn by_its_second_name_the_program_completes_words() {
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_kubectl-framework"), &link).unwrap();
     let output = Command::new(&link).args(["--output", "j"]).env_clear().output().unwrap();
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "json\n:4\n");
+}
+
+#[test]
+fn a_word_that_is_not_utf_8_is_refused_and_completes_to_nothing() {
+    let odd = OsStr::from_bytes(b"\xff");
+    let run = |name: &OsStr, word: &str| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_kubectl-framework"));
+        program.arg0(name).args([OsStr::new(word), odd]).env_clear().output().unwrap()
+    };
+    let completed = run(OsStr::new("kubectl_complete-framework"), "--output");
+    assert_eq!(String::from_utf8(completed.stdout).unwrap(), ":4\n");
+    assert_eq!((completed.status.code(), completed.stderr.len()), (Some(0), 0));
+    let refused = run(odd, "get");
+    let complaint = String::from_utf8(refused.stderr).unwrap();
+    assert!(complaint.starts_with("error: invalid UTF-8 was detected"), "{complaint}");
+    assert_eq!(refused.status.code(), Some(2), "{complaint}");
 }

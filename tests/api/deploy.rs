@@ -53,6 +53,7 @@ fn two_replicas_share_are_spread_and_are_never_evicted_together() {
     let labels = &deployment["spec"]["template"]["metadata"]["labels"];
     let spread = &deployment["spec"]["template"]["spec"]["topologySpreadConstraints"][0];
     assert_eq!((&spread["topologyKey"], &spread["maxSkew"]), (&json!("kubernetes.io/hostname"), &json!(1)));
+    assert_eq!(spread["matchLabelKeys"], json!(["pod-template-hash"]), "replicas of one version are apart");
     let five = rendered("five-replicas");
     let pods = &of_kind(&five, "Deployment")[0]["spec"]["template"]["spec"];
     assert_eq!(&pods["topologySpreadConstraints"][0], spread);

@@ -3,7 +3,7 @@
 //! The gate compiles this program and does not run it: to build Helm takes about five minutes of processor
 //! time. `cargo xtask soak chart` runs it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -144,19 +144,32 @@ fn the_values_that_narrow_rights_do_what_their_components_do() {
     same(&without_checksum(chart), &kustomized);
 }
 
-/// Whether no field of namespaces names the namespace of the base.
-fn in_its_namespace(value: &Value) -> bool {
+/// The values of the fields that name namespaces.
+fn namespaces(value: &Value) -> Vec<&Value> {
     match value {
-        Value::Object(fields) => fields.iter().all(|(key, value)| {
-            let named = value == "frameworkcontroller"
-                || value
-                    .as_array()
-                    .is_some_and(|names| names.iter().any(|name| name == "frameworkcontroller"));
-            !(matches!(&**key, "namespace" | "namespaces") && named) && in_its_namespace(value)
-        }),
-        Value::Array(items) => items.iter().all(in_its_namespace),
-        _ => true,
+        Value::Object(fields) => {
+            let named = fields.iter().flat_map(|(key, value)| match (key.as_str(), value) {
+                ("namespace", _) => vec![value],
+                ("namespaces", Value::Array(names)) => names.iter().collect(),
+                _ => namespaces(value),
+            });
+            named.collect()
+        }
+        Value::Array(items) => items.iter().flat_map(namespaces).collect(),
+        _ => Vec::new(),
     }
+}
+
+/// The API server refuses a number there.
+#[test]
+fn a_namespace_of_digits_is_a_string_in_every_object() {
+    let switches = COMPONENTS.map(|(value, _)| format!("--set={value}=true"));
+    let mut arguments = vec!["template", "frameworkcontroller", "chart"];
+    arguments.extend(["--namespace=12", "--set-string=namespace=34"]);
+    arguments.extend(switches.iter().map(String::as_str));
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&succeeds(helm(&arguments))).expect("YAML");
+    let names: BTreeSet<String> = objects.iter().flat_map(namespaces).map(Value::to_string).collect();
+    assert_eq!(Vec::from_iter(names), [r#""*""#, r#""12""#, r#""34""#]);
 }
 
 #[test]
@@ -169,7 +182,8 @@ fn values_change_what_they_name_and_nothing_else() {
         "--set=config.kubeClientQps=300,config.logObjectSnapshot.redactEnv=true,policies=false",
     ]);
     for (name, object) in &changed {
-        assert!(in_its_namespace(object), "{name} is partly in another namespace: {object:#}");
+        let is_in_it = namespaces(object).iter().all(|name| **name != "frameworkcontroller");
+        assert!(is_in_it, "{name} is partly in another namespace: {object:#}");
     }
     let pod = &changed["\"apps/v1\" \"Deployment\" \"frameworkcontroller\""]["spec"];
     assert_eq!(pod["replicas"], 5);
@@ -211,6 +225,9 @@ fn helm_finds_no_fault_in_the_chart_and_refuses_unknown_values() {
         "namespace=A",
         "config=3",
         "config.sharding=false",
+        // The probes of the Pod, its Service and the NetworkPolicy go to the usual ports.
+        "config.metricsAddress=0.0.0.0:9090",
+        "config.probeAddress=0.0.0.0:8080",
     ] {
         let refused = helm(&["template", "frameworkcontroller", "chart", "--set", value]);
         let complaint = String::from_utf8_lossy(&refused.stderr);

@@ -51,8 +51,8 @@ fn replaced(text: &str, times: usize, from: &str, to: &str) -> String {
     text.replace(from, to)
 }
 
-/// The namespace of the release.
-const NAMESPACE: &str = "{{ .Release.Namespace }}";
+/// The namespace of the release. Without quotes, YAML reads the name `123` as a number.
+const NAMESPACE: &str = "{{ .Release.Namespace | quote }}";
 
 /// The line that begins an action, if a value is set, and the one that ends it.
 fn given(value: &str, text: &str) -> String {
@@ -71,7 +71,7 @@ fn narrowed(object: &str) -> String {
     const INSTEAD: &str = "{{- if .Values.namespace }}
 kind: RoleBinding
 metadata:
-  namespace: {{ .Values.namespace }}
+  namespace: {{ .Values.namespace | quote }}
 {{- else }}
 kind: ClusterRoleBinding
 metadata:
@@ -326,7 +326,10 @@ fn evaluated(text: &str, set: &[(&str, &str)]) -> String {
             _ => {}
         }
     }
-    set.iter().fold(lines, |text, (name, value)| text.replace(&format!("{{{{ .Values.{name} }}}}"), value))
+    set.iter().fold(lines, |text, (name, value)| {
+        let text = text.replace(&format!("{{{{ .Values.{name} | quote }}}}"), &format!("\"{value}\""));
+        text.replace(&format!("{{{{ .Values.{name} }}}}"), value)
+    })
 }
 
 /// The output of Helm for a template with these values, as far as it is known without Helm. The changes by

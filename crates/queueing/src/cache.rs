@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use framework_api::Time;
-use framework_api::job_kind::Child;
+use framework_api::job_kind::{Child, unit_name};
 use framework_api::queue::Phase;
 use framework_message::{Change, Key};
 use jiff::SignedDuration;
@@ -126,6 +126,16 @@ impl ObjectCache {
     /// The names of the units of a job.
     pub fn units_of(&self, job: &ConsumerKey) -> impl Iterator<Item = &Key> {
         self.units_of.get(job).into_iter().flatten()
+    }
+
+    /// The jobs whose unit has this name, or would have it.
+    pub fn namesakes(&self, unit: &Key) -> Vec<ConsumerKey> {
+        let of = |kind: &JobKind| {
+            let JobKind::Other { kind: of_kind, .. } = kind else { return None };
+            let job = unit.name.strip_prefix(&*unit_name(of_kind, ""))?;
+            Some(ConsumerKey { kind: kind.clone(), key: Key::new(&unit.namespace, job) })
+        };
+        self.declared.keys().filter_map(of).filter(|job| self.consumers.contains_key(job)).collect()
     }
 
     /// Whether a namespace has neither units nor Queues nor quotas.

@@ -243,6 +243,12 @@ impl Consumer {
         self.stage == Stage::Waiting && self.queue.is_some() && !self.deleting
     }
 
+    /// Whether a job is being deleted before it has begun, so that it never will. It may hang in its deletion
+    /// by a finalizer of another owner.
+    pub fn ends_unbegun(&self) -> bool {
+        self.stage == Stage::Waiting && self.deleting
+    }
+
     /// Whether a job is suspended, and may be resumed.
     pub fn waits_to_begin(&self) -> bool {
         self.stage == Stage::Waiting && !self.deleting

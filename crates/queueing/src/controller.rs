@@ -24,7 +24,7 @@ use crate::cache::ObjectCache;
 use crate::consumer::{ConsumerKey, JobKind};
 use crate::counts::Counts;
 use crate::job::JobState;
-use crate::namespaces::Namespaces;
+use crate::namespaces::{Namespaces, UsageWatch};
 use crate::object::{Overtaken, QueueEvent};
 use crate::outcome::Outcome;
 use crate::outgoing::{OutgoingRequests, Work};
@@ -218,8 +218,11 @@ impl QueueController {
                 let keys = self.objects.pods.apply(change);
                 keys.into_iter().for_each(|key| self.pod_changed(&key));
             }
-            QueueEvent::PodsAreWatched(are_watched) => {
-                self.stale.namespaces.extend(self.namespaces.set_pods_are_watched(are_watched));
+            QueueEvent::PodsAreWatched(is_open) => {
+                self.stale.namespaces.extend(self.namespaces.set_watched(UsageWatch::Pods, is_open));
+            }
+            QueueEvent::QuotasAreWatched(is_open) => {
+                self.stale.namespaces.extend(self.namespaces.set_watched(UsageWatch::Quotas, is_open));
             }
             QueueEvent::AttemptsSelected(share) => {
                 let pods = self.objects.owners.select(share);

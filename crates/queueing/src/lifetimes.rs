@@ -128,7 +128,11 @@ impl JobLifetimes {
 
     /// Takes in a change that a watch shows.
     pub fn step(&mut self, event: &QueueEvent) {
-        let QueueEvent::Declared(kind, change) = event else { return };
+        let (kind, change) = match event {
+            QueueEvent::Declared(kind, change) => (kind, change),
+            QueueEvent::NotServed(kind) => return self.kind_is_not_served(kind),
+            _ => return,
+        };
         if let Change::Listed(object) | Change::Applied(object) | Change::Deleted(object) = &**change
             && object.row.deadline.is_none()
         {
@@ -136,6 +140,13 @@ impl JobLifetimes {
         }
         let changed = self.jobs.entry(kind.clone()).or_default().apply((**change).clone().map(Job::from));
         changed.iter().for_each(|key| self.refresh(&of(kind, key)));
+    }
+
+    /// A kind that has a row is not served, or not any more: its jobs are not known.
+    fn kind_is_not_served(&mut self, kind: &JobKind) {
+        let known = self.jobs.remove(kind);
+        let gone: Vec<_> = known.iter().flat_map(Store::iter).map(|job| of(kind, &job.key)).collect();
+        gone.iter().for_each(|job| self.refresh(job));
     }
 
     /// Finds the ends that have come by the API server's `time`, and returns the outcomes to report.

@@ -1,6 +1,6 @@
 //! The state of each namespace: its schedule, and the usage of its quotas.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +26,15 @@ pub struct NamespaceState {
     pub others: Others,
 }
 
+/// A watch without which the usage of a quota by others may seem smaller than it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum UsageWatch {
+    /// That of Pods with the label of a queue.
+    Pods,
+    /// That of ResourceQuotas.
+    Quotas,
+}
+
 /// All namespaces with queues, quotas or units.
 #[derive(Debug)]
 pub struct Namespaces {
@@ -35,7 +44,8 @@ pub struct Namespaces {
     rounds: Dues<Arc<str>, Timestamp>,
     /// When, on the monotonic clock, a smaller usage of a quota by others may count.
     others: Dues<Arc<str>, Duration>,
-    pods_are_watched: bool,
+    /// The watches that are not open.
+    closed: BTreeSet<UsageWatch>,
 }
 
 impl Namespaces {
@@ -46,17 +56,17 @@ impl Namespaces {
             states: BTreeMap::new(),
             rounds: Dues::default(),
             others: Dues::default(),
-            pods_are_watched: true,
+            closed: BTreeSet::new(),
         }
     }
 
-    /// Whether Pods are watched from now on. Returns the namespaces that need a turn, if that has changed.
-    pub fn set_pods_are_watched(&mut self, are_watched: bool) -> Vec<Arc<str>> {
-        if !are_watched {
+    /// Whether a watch is open from now on. Returns the namespaces that need a turn, if that has changed.
+    pub fn set_watched(&mut self, watch: UsageWatch, is_open: bool) -> Vec<Arc<str>> {
+        if !is_open {
             self.states.values_mut().for_each(|state| state.others.interrupt());
         }
-        let before = std::mem::replace(&mut self.pods_are_watched, are_watched);
-        if before == are_watched { Vec::new() } else { self.states.keys().cloned().collect() }
+        let is_news = if is_open { self.closed.remove(&watch) } else { self.closed.insert(watch) };
+        if is_news { self.states.keys().cloned().collect() } else { Vec::new() }
     }
 
     /// Gives the schedule of a namespace the usage of its quotas, by our own Pods and by others.
@@ -66,7 +76,7 @@ impl Namespaces {
         at: Duration,
         quotas: impl Iterator<Item = &'a QuotaObject>,
     ) {
-        let sight = Sight { at, pods_are_watched: self.pods_are_watched };
+        let sight = Sight { at, are_watched: self.closed.is_empty() };
         if let Some(state) = self.states.get_mut(namespace) {
             state.refresh_quotas(sight, quotas);
         }
@@ -176,15 +186,15 @@ mod tests {
         assert_eq!(namespaces.others_at(), Some(Duration::from_secs(3)));
         let due = |at| namespaces.due(Duration::from_secs(at), Timestamp::MIN).count();
         assert_eq!([due(2), due(3)], [0, 1]);
-        assert_eq!(namespaces.set_pods_are_watched(false), ["ns".into()]);
+        assert_eq!(namespaces.set_watched(UsageWatch::Pods, false), ["ns".into()]);
         namespaces.refresh_quotas("ns", Duration::from_secs(2), [quota(3, true)].iter());
         namespaces.note_dues(&"ns".into());
         assert_eq!(namespaces.others_at(), None, "nothing counts until Pods are watched");
-        assert!(namespaces.set_pods_are_watched(false).is_empty(), "it has not changed");
-        namespaces.set_pods_are_watched(true);
+        assert!(namespaces.set_watched(UsageWatch::Pods, false).is_empty(), "it has not changed");
+        namespaces.set_watched(UsageWatch::Pods, true);
         namespaces.refresh_quotas("ns", Duration::from_secs(4), [quota(3, true)].iter());
         for are_watched in [false, true] {
-            namespaces.set_pods_are_watched(are_watched);
+            namespaces.set_watched(UsageWatch::Pods, are_watched);
         }
         // Both were taken in together.
         namespaces.refresh_quotas("ns", Duration::from_secs(5), [quota(3, true)].iter());

@@ -31,6 +31,8 @@ pub enum QueueEvent {
     /// Whether the watch of these Pods is open. Until it is, for example during a LIST, a Pod that has gone
     /// seems to be there.
     PodsAreWatched(bool),
+    /// Whether the watch of ResourceQuotas is open. Until it is, a quota may count more than it seems to.
+    QuotasAreWatched(bool),
     /// A LIST of the ConfigMaps with the label of a queue begins, which shows this share.
     AttemptsSelected(Selection),
     /// A change of the ConfigMap of an attempt with the label of a queue.

@@ -6,8 +6,8 @@
 //! gone.
 //!
 //! Guarantees: a larger difference leaves less room at once, a smaller one leaves more only after it has
-//! stood for [`STANDS`] while Pods were watched. It is past doubt that it is others' only where it is more
-//! than released units hold, and has been for [`LASTS`]. It reads no clock.
+//! stood for [`STANDS`] while Pods and quotas were watched. It is past doubt that it is others' only where it
+//! is more than released units hold, and has been for [`LASTS`]. It reads no clock.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,9 +31,9 @@ pub struct Others(BTreeMap<Arc<str>, BTreeMap<String, Level>>);
 pub struct Sight {
     /// On the monotonic clock.
     pub at: Duration,
-    /// Whether Pods are watched. Otherwise one that has gone seems to be there, and no smaller use by others
-    /// begins to stand.
-    pub pods_are_watched: bool,
+    /// Whether Pods and quotas are watched. Otherwise a Pod that has gone seems to be there, or a quota
+    /// counts more than is shown, and no smaller use by others begins to stand.
+    pub are_watched: bool,
 }
 
 /// The usage by others of one limit.
@@ -73,7 +73,7 @@ impl Others {
             let beyond = |ours| all.minus(ours).max(Amount::ZERO);
             let (seen, unexplained) = (beyond(own), beyond(own.max(held)));
             let level = levels.entry(key.clone()).or_insert_with(|| {
-                let most = if sight.pods_are_watched { seen } else { all };
+                let most = if sight.are_watched { seen } else { all };
                 Level::new(most, unexplained)
             });
             level.see(sight, seen, unexplained);
@@ -84,8 +84,8 @@ impl Others {
         QuotaFacts { hard: quota.hard.clone(), used, unattributed }
     }
 
-    /// Pods are not watched for a while: a smaller use begins to stand again after that. Released units hold
-    /// the use of their Pods, shown or not, so what is past doubt does not depend on the watch.
+    /// Pods or quotas are not watched for a while: a smaller use begins to stand again after that. Released
+    /// units hold the use of their Pods, shown or not, so what is past doubt does not depend on the watches.
     pub fn interrupt(&mut self) {
         for level in self.0.values_mut().flat_map(BTreeMap::values_mut) {
             level.most.closer = None;
@@ -115,7 +115,7 @@ impl Level {
         self.most.see(sight, seen, STANDS, Amount::max);
         // More usage than was past doubt says nothing if released units explain it.
         let least = self.least.counts.max(unexplained).min(self.most.counts);
-        self.least.see(Sight { pods_are_watched: true, ..sight }, least, LASTS, Amount::min);
+        self.least.see(Sight { are_watched: true, ..sight }, least, LASTS, Amount::min);
     }
 
     fn due(&self) -> Option<Duration> {
@@ -134,7 +134,7 @@ impl Bound {
             (self.counts, self.closer) = (farthest, None);
         }
         self.closer = match self.closer {
-            _ if farther(seen, self.counts) == seen || !sight.pods_are_watched => None,
+            _ if farther(seen, self.counts) == seen || !sight.are_watched => None,
             None => Some((sight.at, seen)),
             Some((since, farthest)) => Some((since, farther(farthest, seen))),
         };
@@ -166,16 +166,16 @@ mod tests {
         bounded_in_sight(&seen)
     }
 
-    /// As [`bounded`], and whether Pods are watched.
+    /// As [`bounded`], and whether Pods and quotas are watched.
     fn bounded_in_sight(seen: &[(bool, Seen)]) -> Vec<(i128, i128)> {
         let mut others = Others::default();
         let amounts = |cpu| [("requests.cpu".to_owned(), Amount::units(cpu))].into();
         let mut bounded = Vec::new();
-        for (pods_are_watched, (at, used, own, held)) in seen {
-            if !pods_are_watched {
+        for (are_watched, (at, used, own, held)) in seen {
+            if !are_watched {
                 others.interrupt();
             }
-            let sight = Sight { at: Duration::from_millis(*at), pods_are_watched: *pods_are_watched };
+            let sight = Sight { at: Duration::from_millis(*at), are_watched: *are_watched };
             let quota = QuotaFacts { hard: amounts(10), used: amounts(*used), ..Default::default() };
             let own: ResourceRequests = [("cpu", Amount::units(*own))].into_iter().collect();
             let held = |resource: &str| Amount::units(if resource == "cpu" { *held } else { 0 });
@@ -305,7 +305,7 @@ mod tests {
             ..Default::default()
         };
         let name: Arc<str> = "q".into();
-        let sight = |second| Sight { at: Duration::from_secs(second), pods_are_watched: true };
+        let sight = |second| Sight { at: Duration::from_secs(second), are_watched: true };
         others.settle(sight(0), &name, &quota(5), &ResourceRequests::default(), |_| Amount::ZERO);
         assert_eq!(others.due(), None);
         let mut sees = |second, used| {

@@ -4,7 +4,8 @@
 //! a Job is controlled by the Job, which a job of another kind may control. That may be a JobSet, which a
 //! TrainJob controls. The outermost of them that is a known job has the Pod. Annotations and names decide
 //! nothing: a user can copy them. A label with the UID of the job counts only where the owners lead to no
-//! known job. It is for operators that have an object of their own between both, such as a RayCluster.
+//! known job, nor to a Framework. It is for operators that have an object of their own between both, such as
+//! a RayCluster.
 //!
 //! A Pod whose owners are not all known is of no job, so that it counts as others' use. Its job may reserve
 //! the same amount meanwhile: counted twice it delays a release, counted by nobody it would exceed the quota.
@@ -166,7 +167,10 @@ impl Owners {
             Some(_) => outermost.filter(is_job).or(beyond.filter(is_job)),
             None => Some(controller).filter(is_job),
         };
-        let by_label = || consumer.as_ref().filter(is_job);
+        // A Framework is not among the known jobs, and its ConfigMap leads to it.
+        let is_part = |of: &Key| self.parts.get(of).is_some_and(|parts| parts.contains(controller));
+        let is_of_framework = beyond.is_some_and(|of| !is_part(of));
+        let by_label = || consumer.as_ref().filter(|uid| is_job(uid) && !is_of_framework);
         by_owner.or_else(by_label).or(outermost).or(beyond).cloned()
     }
 }

@@ -124,6 +124,18 @@ impl QueueController {
         }
     }
 
+    /// Looks again at the jobs whose unit would have this name. They get none while the unit of another job
+    /// has it.
+    pub(super) fn look_at_namesakes(&mut self, unit: &Key, consumer: &ConsumerKey) {
+        if consumer.unit().as_ref() == Some(unit) {
+            return;
+        }
+        for job in self.objects.namesakes(unit) {
+            self.job_is_answered(&job);
+            self.stale.jobs.insert(job);
+        }
+    }
+
     fn sync_job(&mut self, key: &ConsumerKey) {
         let Some(name) = key.unit() else { return };
         let unit = self.objects.units.get(&name);
@@ -143,8 +155,8 @@ impl QueueController {
         let ours = unit.owner.as_ref() == Some(&job.uid);
         let is_released = unit.status.phase == Some(Phase::Dequeued);
         let stays = match is_released {
-            true => !unit.is_outgrown(job),
-            false => job.stage == Stage::Waiting && unit.asks_as(job),
+            true => !unit.is_outgrown(job) && !job.ends_unbegun(),
+            false => job.wants_unit() && unit.asks_as(job),
         };
         let unwanted = (ours && !stays || is_left) && !unit.deleting;
         let begins = self.lets_begin(key, unit, job);
@@ -202,7 +214,7 @@ impl QueueController {
                     format!("it stays suspended, because the API server refuses its QueueUnit: {refusal}"),
                 ))
             }
-            (Some(unit), _) if job.wants_unit() && unit.owner.is_none() => Some(Report::warning(
+            (Some(unit), _) if job.wants_unit() && is_foreign(unit, key, job) => Some(Report::warning(
                 EventReason::QueueUnitRefused,
                 format!("it stays suspended, because another QueueUnit has the name {}", unit.key.name),
             )),
@@ -313,4 +325,11 @@ impl QueueController {
             waited,
         });
     }
+}
+
+/// Whether a unit with the name of a job's unit is that of another job, or was made by a user. The unit of an
+/// earlier job of that name goes by itself.
+fn is_foreign(unit: &UnitObject, key: &ConsumerKey, job: &Consumer) -> bool {
+    let is_of_an_earlier = unit.owner.is_some() && unit.consumer == *key;
+    unit.owner.as_ref() != Some(&job.uid) && !is_of_an_earlier
 }

@@ -63,6 +63,7 @@ impl QueueController {
         }
         self.objects.link(consumer.clone(), key.clone());
         self.part_changed(&consumer);
+        self.look_at_namesakes(&key, &consumer);
         self.stale.jobs.insert(consumer);
         self.stale.units.insert(key.clone());
         self.offer(Work::Unit(key));
@@ -91,6 +92,7 @@ impl QueueController {
             if let Some(job) = state.job {
                 self.job_left(&job);
             }
+            self.look_at_namesakes(key, &consumer);
             self.stale.jobs.insert(consumer);
         }
         if let Some(namespace_state) = self.namespaces.get_mut(&key.namespace) {
@@ -133,7 +135,7 @@ impl QueueController {
     }
 
     /// The unit of a job was created or deleted: its next request need not wait.
-    fn job_is_answered(&mut self, job: &ConsumerKey) {
+    pub(super) fn job_is_answered(&mut self, job: &ConsumerKey) {
         if let Some(state) = self.job_states.get_mut(job) {
             state.not_before = Duration::ZERO;
         }

@@ -67,8 +67,7 @@ impl QueueController {
             Reply::Refused(Rejection { code: 404, .. }) => {
                 // The watch says so, too: until then nothing more is sent.
                 state.writes.not_before = now.steady + self.settings.request_lifetime;
-                state.writes.releasing = None;
-                self.stale.units.insert(key.clone());
+                self.not_released(key);
             }
             Reply::Refused(ref rejection) => {
                 if rejection.code == 409 {
@@ -81,31 +80,37 @@ impl QueueController {
                     warn!(unit = %key, code, message, "a write of a QueueUnit was refused");
                     state.writes.not_before = now.steady + state.writes.failures.delay_after(&reply, jitter);
                     if releases && !state.writes.unsure {
-                        state.writes.releasing = None;
-                        self.stale.units.insert(key.clone());
+                        self.not_released(key);
                     }
                 }
             }
             Reply::NotSent(reason) => {
                 debug!(unit = %key, reason, "a write of a QueueUnit was not sent");
-                if releases && !state.writes.unsure {
-                    state.writes.releasing = None;
-                    self.stale.units.insert(key.clone());
-                }
                 state.writes.not_before = now.steady + state.writes.failures.delay(false, jitter);
+                if releases && !state.writes.unsure {
+                    self.not_released(key);
+                }
             }
             reply => {
                 debug!(unit = %key, ?reply, "a write of a QueueUnit has an unknown outcome");
                 state.writes.unread = true;
                 state.writes.unsure |= releases;
-                if releases && self.settings.defects.has(Defect::ForgetRelease) {
-                    (state.writes.releasing, state.writes.unsure) = (None, false);
-                    self.stale.units.insert(key.clone());
-                }
                 state.writes.not_before = now.steady + state.writes.failures.delay(true, jitter);
+                if releases && self.settings.defects.has(Defect::ForgetRelease) {
+                    state.writes.unsure = false;
+                    self.not_released(key);
+                }
             }
         }
         self.offer(Work::Unit(key.clone()));
+    }
+
+    /// A release was not stored, and never will be. The unit waits, and its job may ask for something else.
+    fn not_released(&mut self, key: &Key) {
+        let Some(state) = self.unit_states.get_mut(key) else { return };
+        state.writes.releasing = None;
+        self.stale.jobs.extend(state.consumer.clone());
+        self.stale.units.insert(key.clone());
     }
 
     /// Takes in a unit as a reply shows it. One that a read shows unchanged says nothing of a release whose

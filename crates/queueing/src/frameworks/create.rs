@@ -25,14 +25,14 @@ impl FrameworkUnits {
             return None;
         }
         let state = self.unit_requests.entry(key.clone()).or_default();
-        if state.busy {
+        if state.busy.as_ref() == Some(&creation.uid) {
             return None;
         }
         if now.steady < state.not_before {
             self.outgoing.offer_at(state.not_before, Work::Job(job.clone()));
             return None;
         }
-        state.busy = true;
+        state.busy = Some(Arc::clone(&creation.uid));
         Some((Sent::Create(job.clone()), QueueRequest::CreateUnit(creation), slot))
     }
 

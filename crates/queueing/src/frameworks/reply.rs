@@ -91,7 +91,7 @@ impl FrameworkUnits {
 
     fn create_replied(&mut self, now: Now, job: ConsumerKey, reply: &Reply, jitter: u64) {
         let Some(state) = self.unit_requests.get_mut(&job.key) else { return };
-        state.busy = false;
+        state.busy = None;
         let before = (std::mem::take(&mut state.is_name_taken), std::mem::take(&mut state.refused));
         let delay = match reply {
             // The watch shows the result. Until then the request is not repeated.

@@ -11,8 +11,9 @@ use crate::object::UnitObject;
 /// The requests about the units of one Framework, and the last admission.
 #[derive(Debug, Default)]
 pub struct UnitRequests {
-    /// A POST of one of its units is on its way.
-    pub busy: bool,
+    /// The UID of the Framework of that name of which a POST is on its way. That of an earlier Framework may
+    /// end without a reply, because its slot was lost.
+    pub busy: Option<Arc<str>>,
     /// Failed POSTs in a row.
     pub failures: Failures,
     /// No POST is sent before.

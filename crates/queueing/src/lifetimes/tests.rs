@@ -198,6 +198,16 @@ fn without_a_ttl_nothing_is_deleted() {
 }
 
 #[test]
+fn a_job_of_a_kind_that_is_not_served_any_more_is_not_deleted() {
+    let mut world = World::new(Facts { finished: Some(10), ttl: Some(50), ..Facts::default() });
+    assert_eq!(world.lifetimes.gauges().ttl_pending, 1);
+    world.lifetimes.step(&QueueEvent::NotServed(JobKind::declared(&row())));
+    world.to(1_000_000);
+    assert!(world.next().is_none() && !world.lifetimes.asks());
+    assert_eq!(world.lifetimes.gauges(), LifetimeGauges::default());
+}
+
+#[test]
 fn an_expired_ttl_deletes_once_in_the_version_that_had_finished() {
     let mut world = World::new(Facts { version: 7, finished: Some(10), ttl: Some(50), ..Facts::default() });
     let (ticket, request) = world.sends(60_000);

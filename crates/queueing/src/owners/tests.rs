@@ -146,6 +146,17 @@ fn a_label_counts_where_the_owners_lead_to_no_known_job() {
 }
 
 #[test]
+fn a_pod_of_a_framework_belongs_to_it_whatever_job_its_label_names() {
+    let mut owners = Owners::default();
+    owners.set_job(&key("job"), true);
+    let copied = Named { controller: key("map"), consumer: Some(key("job")) };
+    owners.set_pod(&key("pod"), Some(copied));
+    let shown = Change::Applied(link("a-attempt", 1, "map", "framework"));
+    assert_eq!(owners.apply(shown), [key("pod")].into());
+    assert_eq!(owners.job_of(&key("pod")), Some(key("framework")));
+}
+
+#[test]
 fn a_uid_counts_in_its_own_namespace_only() {
     let mut owners = Owners::default();
     owners.apply(Change::Applied(link("a-attempt", 1, "map", "framework")));

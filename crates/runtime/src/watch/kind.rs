@@ -116,6 +116,10 @@ impl Kind for QueueObject {
 }
 
 impl Kind for QuotaObject {
+    fn watched(is_open: bool) -> Option<Event> {
+        Some(Event::Queue(QueueEvent::QuotasAreWatched(is_open)))
+    }
+
     fn event(change: Change<Self>, _: &Sink) -> Option<Event> {
         Some(Event::Queue(QueueEvent::Quota(change)))
     }

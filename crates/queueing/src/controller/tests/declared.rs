@@ -154,6 +154,37 @@ fn a_job_that_is_suspended_after_its_release_stays_so_and_it_is_said_once() {
     assert_eq!(world.settle().last().map(String::as_str), Some("resume train at 4"));
 }
 
+/// A user deletes the job, which a finalizer of another owner keeps.
+fn hang(world: &mut World) {
+    let mut hanging = job(2, Stage::Waiting);
+    hanging.job.deleting = true;
+    show(world, Change::Applied(hanging));
+}
+
+#[test]
+fn a_job_that_hangs_in_its_deletion_does_not_wait_for_capacity() {
+    let mut world = World::new(1, 10);
+    world.submit("first", 10);
+    world.settle();
+    world.server.jobs.insert(key("train"), (Stage::Waiting, 6));
+    show(&mut world, Change::Listed(job(1, Stage::Waiting)));
+    show(&mut world, Change::Synced);
+    world.settle();
+    hang(&mut world);
+    assert_eq!(world.settle(), ["delete sweep-train", "remove finalizer of sweep-train"]);
+}
+
+#[test]
+fn a_released_job_that_is_deleted_before_it_begins_holds_no_capacity() {
+    let mut world = with_job();
+    let unsent = world.settle_except("resume train at 1");
+    assert_eq!(unsent.len(), 1);
+    hang(&mut world);
+    world.submit("next", 5);
+    world.settle();
+    assert!(world.admitted.contains_key(&key("next")));
+}
+
 #[test]
 fn a_job_that_was_released_and_not_resumed_is_resumed_once_after_a_crash() {
     let mut world = with_job();

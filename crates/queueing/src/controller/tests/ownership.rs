@@ -78,6 +78,31 @@ fn a_granted_slot_is_taken_up_and_a_seized_one_is_listed_first() {
     }
 }
 
+#[test]
+fn a_framework_made_again_gets_a_unit_though_the_slot_of_the_first_went() {
+    let mut world = owned(&Ownership::default());
+    assert_eq!(world.settle_except("create a").len(), 1);
+    let (slot, again) = (Slot::of("uid-a"), "uid-again");
+    assert_ne!(slot, Slot::of(again));
+    let framework = Consumer {
+        uid: again.into(),
+        resource_version: 0,
+        generation: 1,
+        created: at(1),
+        resumed_by: None,
+        queue: Some("q".into()),
+        class: None,
+        requests: Ok(cpu(8)),
+        growths: BTreeMap::new(),
+        held: BTreeMap::new(),
+        stage: Stage::Waiting,
+        deleting: false,
+    };
+    world.frameworks.framework(key("a"), Some(framework), false, false);
+    world.frameworks.lost([slot].into_iter().collect());
+    assert_eq!(world.settle_except("create a").len(), 1, "the reply to the first POST is not awaited");
+}
+
 /// The slot of the namespace, granted when the requests of an earlier owner can land until `held`.
 fn granted(world: &mut World, ownership: &Ownership, held: Duration) -> Slots {
     let slot = Slot::of(SPACE);

@@ -155,6 +155,31 @@ fn a_pod_that_goes_while_pods_are_not_watched_makes_no_room() {
     assert_eq!(passed(&mut world), ["framework-b Dequeued Admitted"]);
 }
 
+#[test]
+fn a_pod_that_is_shown_while_quotas_are_not_watched_makes_no_room() {
+    let mut world = World::new(1, 10);
+    world.server.version = 1;
+    uses(&mut world, 6);
+    world.submit("a", 4);
+    world.settle();
+    world.submit("b", 4);
+    world.settle();
+    world.controller.step(QueueEvent::QuotasAreWatched(false));
+    world.show_attempt("a");
+    world.controller.step(QueueEvent::Pod(Change::Applied(pod_of("a", 4))));
+    let passed = |world: &mut World| {
+        world.settle();
+        world.pass(10);
+        world.settle()
+    };
+    assert_eq!(passed(&mut world), [""; 0], "others use 6, and the quota is yet to show the Pod of a");
+    world.controller.step(QueueEvent::QuotasAreWatched(true));
+    uses(&mut world, 10);
+    assert_eq!(passed(&mut world), [""; 0], "others use 6");
+    uses(&mut world, 4);
+    assert_eq!(passed(&mut world), ["framework-b Dequeued Admitted"]);
+}
+
 /// The quota counts a Pod before it is there. A unit that does not fit for that reason is not blocked by
 /// others.
 #[test]

@@ -82,6 +82,40 @@ fn a_job_whose_unit_is_refused_says_so() {
 }
 
 #[test]
+fn a_job_whose_name_is_taken_says_so_and_gets_its_unit_once_it_is_free() {
+    let (mut world, sent) = until("create train");
+    let [(ticket, QueueRequest::CreateUnit(creation))] = &sent[..] else { panic!("{sent:?}") };
+    // A user copies the unit of another job.
+    let copy = UnitCreation { job: key("other"), uid: "uid-other".into(), ..creation.clone() };
+    let unit = world.server.create(&copy);
+    world.server.changed(&unit);
+    world.answer(*ticket, &sent[0].1);
+    world.show();
+    world.pass(60);
+    world.settle();
+    let says = "train QueueUnitRefused: it stays suspended, because another QueueUnit has the name ";
+    assert_eq!(world.said, [format!("{says}sweep-train")]);
+    world.delete(&unit);
+    world.show();
+    assert!(world.settle().contains(&"create train".to_owned()));
+}
+
+#[test]
+fn a_job_that_changes_while_its_release_fails_is_not_released_as_it_was() {
+    let (mut world, sent) = until("sweep-train Dequeued Admitted");
+    let mut smaller = waits(2);
+    smaller.job.requests = Ok(cpu(3));
+    show(&mut world, Change::Applied(smaller));
+    assert_eq!(world.settle(), [""; 0], "the release may be stored");
+    let refusal = world.server.refuse(429);
+    world.reply(sent[0].0, refusal);
+    world.pass(2);
+    let requests = world.settle();
+    assert_eq!(requests[0], "delete sweep-train", "{requests:?}");
+    assert_eq!(world.server.units[&key("sweep-train")].requests, Ok(cpu(3)));
+}
+
+#[test]
 fn a_kind_that_is_not_served_any_more_holds_no_capacity_of_deleted_units() {
     let (mut world, _) = until("resume train at 1");
     let started = DeclaredObject { templates: Vec::new(), ..named("train", 2, Stage::Started) };

@@ -54,7 +54,9 @@ fn cause(reason: EventReason) -> &'static str {
         Admitted => "its queue released it",
         DeadlineExceeded => "it ran past its `activeDeadlineSeconds`",
         DeadlineNotEnforced => "the API server refuses the write that ends it at its deadline",
-        DeletionFailed => "its TTL is over, and the API server refuses its deletion",
+        DeletionFailed => {
+            "its TTL is over, or its Pod or ConfigMap is to go, and the API server refuses the deletion"
+        }
         Failed => "it completed and failed",
         FrameworkTooLarge => "its Tasks might not fit into the object, so that some are not added",
         GrowthQueued => "it was released and grew: the new Tasks wait in its queue",
@@ -113,7 +115,9 @@ fn remedy(reason: EventReason) -> &'static str {
         SlotsMoved => NOTHING,
         StaysSuspended => "resume it by hand, or delete the unit to give the capacity back",
         StatusCompressed => "read it by `kubectl framework get NAME -o yaml`",
-        StatusRefused => "read the message; apply the CRD of this version",
+        StatusRefused => {
+            "read the message; apply the CRD of this version, or change the webhook or policy that refuses it"
+        }
         StatusUnreadable => {
             "restore the status, install the newer version again, or delete it and create it again"
         }

@@ -125,7 +125,7 @@ impl<'a> Acts<'a> {
 
     /// A ConfigMap of ours that a lost write created is deleted; a foreign one never is.
     fn unrecorded_config_map(&mut self, map: &ConfigMapFacts) {
-        let ours = map.framework_uid.is_some() && map.framework_uid == self.o.framework.metadata.uid;
+        let ours = map.is_of(self.o.framework);
         let create = self.o.objects.config_map_create.as_ref();
         let awaited = create.is_some_and(|create| create.outcome.may_have_made(&map.uid));
         if ours && !awaited && !map.deleting && !self.o.objects.deletes.contains(&map.uid) {
@@ -277,7 +277,8 @@ impl<'a> Acts<'a> {
     /// Force-deletes a Pod that is still terminating at `due`, by the API server's clock. The deletion
     /// began up to 1 s after the whole second of its timestamp: no Pod gets less than its time.
     fn force(&mut self, name: &str, pod: &PodFacts, due: Time) {
-        if self.is_due(due.plus_seconds(1)) && !self.o.objects.forced_deletes.contains(&pod.uid) {
+        // One that was forced needs no more proof: finalizers may hold it for ever.
+        if !self.o.objects.forced_deletes.contains(&pod.uid) && self.is_due(due.plus_seconds(1)) {
             self.act(Action::DeletePod { name: name.to_owned(), uid: pod.uid.clone(), force: true });
         }
     }

@@ -73,10 +73,8 @@ fn first_map(o: &Observed<'_>) -> FirstMap {
         return FirstMap::Created(uid.clone());
     }
     match (&o.objects.config_map, create) {
-        (Some(map), _) => {
-            let ours = map.framework_uid.is_some() && map.framework_uid == o.framework.metadata.uid;
-            if ours && !map.deleting { FirstMap::Created(map.uid.clone()) } else { FirstMap::Prevented }
-        }
+        (Some(map), _) if map.is_of(o.framework) && !map.deleting => FirstMap::Created(map.uid.clone()),
+        (Some(_), _) => FirstMap::Prevented,
         (None, None) => FirstMap::Absent,
         (None, Some(Outcome::InFlight)) => FirstMap::InFlight,
         (None, Some(_)) => FirstMap::Prevented,

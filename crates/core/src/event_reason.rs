@@ -11,7 +11,7 @@ pub enum EventReason {
     DeadlineExceeded,
     /// The API server does not let a job be ended at its deadline.
     DeadlineNotEnforced,
-    /// The API server does not let an expired job be deleted.
+    /// The API server does not let an expired job, or an object of a Framework, be deleted.
     DeletionFailed,
     /// A Framework completed and failed.
     Failed,

@@ -88,6 +88,23 @@ pub struct ConfigMapFacts {
     pub deleting: bool,
 }
 
+impl ConfigMapFacts {
+    /// Whether this Framework controls it.
+    pub fn is_of(&self, framework: &Framework) -> bool {
+        self.framework_uid.is_some() && self.framework_uid == framework.metadata.uid
+    }
+
+    /// A sentence for the Framework whose name it holds without being its own.
+    pub fn conflict(&self) -> String {
+        match &self.framework_uid {
+            Some(uid) => {
+                format!("the name is taken by a ConfigMap, controlled by the Framework with UID {uid}")
+            }
+            None => "the name is taken by a ConfigMap, which no Framework controls".to_owned(),
+        }
+    }
+}
+
 impl Objects {
     /// The cached Pod of that name, if it has that UID.
     pub fn pod(&self, name: &str, uid: &str) -> Option<&PodFacts> {

@@ -125,8 +125,10 @@ impl Backoff {
         run: Option<Time>,
         completed: Time,
     ) -> RetryPolicyStatus {
-        retried.total_retried_count += 1;
-        retried.accountable_retried_count += i32::from(accountable);
+        // Another client may have written any number into the status.
+        retried.total_retried_count = retried.total_retried_count.saturating_add(1);
+        retried.accountable_retried_count =
+            retried.accountable_retried_count.saturating_add(i32::from(accountable));
         retried.retry_delay_sec = None;
         if self.is_on() && !self.is_short(run, completed) {
             retried.short_runs_from = Some(retried.total_retried_count);

@@ -5,7 +5,7 @@
 
 use framework_api::code::{Code, DEADLINE_EXCEEDED};
 use framework_api::status::{FrameworkAttemptCompletionStatus, TaskCounts};
-use framework_api::{FrameworkStatus, State, Time};
+use framework_api::{ExecutionType, FrameworkStatus, State, Time};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time as MetaTime};
 
 use crate::event_reason::EventReason;
@@ -100,7 +100,7 @@ pub(crate) fn summarise(
     let (reason, message) = match too_large.filter(|_| next.attempt_status.completion_status.is_none()) {
         Some(too_large) if running => (Reason::State(next.state), too_large.to_owned()),
         Some(too_large) => (Reason::Obstacle(Obstacle::FrameworkTooLarge), too_large.to_owned()),
-        None => why(next, o.objects, errors.as_deref(), queued),
+        None => why(next, o, errors.as_deref(), queued),
     };
     set(next, RUNNING, running, &reason.word(), message, at);
     match queued {
@@ -147,26 +147,19 @@ fn template_errors(o: &Observed<'_>) -> Vec<Report> {
 /// `template_errors`: `None` if the spec is the one whose errors the condition names already.
 fn why(
     next: &FrameworkStatus,
-    objects: &Objects,
+    o: &Observed<'_>,
     template_errors: Option<&[Report]>,
     queued: &QueuedCondition,
 ) -> (Reason, String) {
     let state = Reason::State(next.state);
-    let ended = next.attempt_status.completion_status.is_some();
-    if next.state == State::AttemptRunning || ended {
-        let message = next.attempt_status.completion_status.as_deref().map(framework::describe);
-        return (state, message.unwrap_or_default());
+    if let Some(end) = &next.attempt_status.completion_status {
+        return (state, framework::describe(end));
     }
-    let creates = objects.config_map_create.iter().chain(objects.pod_creates.values());
-    let refused = creates.filter_map(|create| match &create.outcome {
-        Outcome::Refused { refusal: Refusal::Transient, message, .. } => {
-            Some((Obstacle::PodCreationTransientError, message.to_string()))
-        }
-        Outcome::Refused { refusal: Refusal::NameConflict, message, .. } => {
-            Some((Obstacle::NameConflict, message.to_string()))
-        }
-        _ => None,
-    });
+    let refused = refused(o.objects);
+    if next.state == State::AttemptRunning {
+        // Some of its Tasks run. The message says why others do not.
+        return (state, refused.map(|(_, message)| message).unwrap_or_default());
+    }
     let is_invalid =
         |known: &&Condition| known.type_ == RUNNING && known.reason == Obstacle::InvalidPodTemplate.as_str();
     let invalid = match template_errors {
@@ -178,8 +171,31 @@ fn why(
         QueuedCondition::True { message, .. } => Some((Obstacle::Queued, message.clone())),
         QueuedCondition::Unchanged | QueuedCondition::False { .. } => None,
     };
-    let obstacle = refused.into_iter().next().or(invalid).or(queued);
+    let obstacle = refused.or(invalid).or(queued).or_else(|| taken(next, o));
     obstacle.map_or((state, String::new()), |(obstacle, message)| (Reason::Obstacle(obstacle), message))
+}
+
+/// The first create that is refused for now.
+fn refused(objects: &Objects) -> Option<(Obstacle, String)> {
+    let mut creates = objects.config_map_create.iter().chain(objects.pod_creates.values());
+    creates.find_map(|create| match &create.outcome {
+        Outcome::Refused { refusal: Refusal::Transient, message, .. } => {
+            Some((Obstacle::PodCreationTransientError, message.to_string()))
+        }
+        Outcome::Refused { refusal: Refusal::NameConflict, message, .. } => {
+            Some((Obstacle::NameConflict, message.to_string()))
+        }
+        _ => None,
+    })
+}
+
+/// The cache shows another ConfigMap under the name of this Framework's: no create is tried until it is gone.
+fn taken(next: &FrameworkStatus, o: &Observed<'_>) -> Option<(Obstacle, String)> {
+    let begins = next.state == State::AttemptCreationPending
+        && o.framework.spec.execution_type == ExecutionType::Start
+        && o.framework.metadata.deletion_timestamp.is_none();
+    let map = o.objects.config_map.as_ref().filter(|map| begins && !map.is_of(o.framework))?;
+    Some((Obstacle::NameConflict, map.conflict()))
 }
 
 /// The completion phrase where that is a valid reason, otherwise the code in words.

@@ -353,7 +353,7 @@ impl Advance<'_> {
                             task.index,
                             end.phrase,
                             end.code,
-                            attempt.id + 1
+                            attempt.id.saturating_add(1)
                         ),
                     ));
                 }

@@ -137,11 +137,13 @@ impl Entry {
         self.state.as_ref()?.observed(&self.known.objects)
     }
 
-    /// Whether a crash would lose a create that was acknowledged.
+    /// Whether a crash would lose a create that was acknowledged, and a write can prevent that: nothing is
+    /// written of a Framework that cannot be read.
     pub fn has_unrecorded(&self) -> bool {
+        let is_readable = self.state.as_ref().is_some_and(|state| state.persisted.is_some());
         let objects = &self.known.objects;
         let mut creates = objects.pod_creates.values().chain(&objects.config_map_create);
-        creates.any(|create| matches!(create.outcome, Outcome::Acknowledged { .. }))
+        is_readable && creates.any(|create| matches!(create.outcome, Outcome::Acknowledged { .. }))
     }
 
     /// A LIST with this number shows these slots. Objects without a label are in the slot of the Framework,
@@ -214,5 +216,8 @@ impl Entry {
         self.known.objects.config_map_create = None;
         self.known.objects.forget_gone();
         self.known.objects.confirms.clear();
+        // The delays after failed deletes go with the state: no delete would be repeated.
+        self.known.objects.deletes.clear();
+        self.known.objects.forced_deletes.clear();
     }
 }

@@ -40,6 +40,7 @@ mod creates;
 mod evaluation;
 mod lifetimes;
 mod outcomes;
+mod refusals;
 mod repetition;
 mod replies;
 mod sending;

@@ -22,7 +22,8 @@ pub struct Sent {
     pub purpose: Purpose,
     /// When it was sent, on the monotonic clock.
     pub at: Duration,
-    /// Whether it leaves only after its history is written.
+    /// Whether it leaves only after its history is written. It takes no place of other requests, and counts
+    /// for its slot alone.
     pub follows_history: bool,
     /// All that was known of that Framework was dropped since: the reply is about no state that came later.
     pub is_forgotten: bool,
@@ -83,7 +84,9 @@ impl InFlight {
     /// A request is sent.
     pub fn begin(&mut self, ticket: Ticket, sent: Sent) {
         *self.slots.entry(sent.slot).or_default() += 1;
-        *self.namespaces.entry(Arc::clone(&sent.key.namespace)).or_default() += 1;
+        if !sent.follows_history {
+            *self.namespaces.entry(Arc::clone(&sent.key.namespace)).or_default() += 1;
+        }
         self.sent.insert(ticket, sent);
     }
 
@@ -91,7 +94,9 @@ impl InFlight {
     pub fn end(&mut self, ticket: Ticket) -> Option<Sent> {
         let sent = self.sent.remove(&ticket)?;
         one_less(&mut self.slots, &sent.slot);
-        one_less(&mut self.namespaces, &sent.key.namespace);
+        if !sent.follows_history {
+            one_less(&mut self.namespaces, &sent.key.namespace);
+        }
         Some(sent)
     }
 
@@ -137,20 +142,22 @@ mod tests {
     #[test]
     fn requests_are_counted_by_slot_and_namespace_of_their_framework() {
         let mut in_flight = InFlight::default();
-        let mut send = |slot| {
+        let mut send = |(slot, follows_history)| {
             let ticket = in_flight.ticket();
             let (key, at) = (Key::new("ns", "job"), Duration::from_secs(slot));
             let slot = Slot(u8::try_from(slot).unwrap());
-            let (purpose, follows_history, is_forgotten) = (Purpose::Quarantine, false, false);
+            let (purpose, is_forgotten) = (Purpose::Quarantine, false);
             let uid = "f".into();
             in_flight.begin(ticket, Sent { key, uid, slot, purpose, at, follows_history, is_forgotten });
             ticket
         };
-        let tickets = [3, 3, 5].map(&mut send);
+        let tickets = [(3, false), (3, true), (5, false)].map(&mut send);
         assert_eq!([3, 4, 5].map(|slot| in_flight.of_slot(Slot(slot))), [2, 0, 1]);
         assert_eq!(in_flight.sent_at(tickets[2]), Some(Duration::from_secs(5)));
         assert!(in_flight.end(tickets[0]).is_some() && in_flight.end(tickets[0]).is_none());
         assert_eq!((in_flight.of_slot(Slot(3)), in_flight.len()), (1, 2));
-        assert_eq!((in_flight.of_namespace("ns"), in_flight.of_namespace("other")), (2, 0));
+        assert_eq!((in_flight.of_namespace("ns"), in_flight.of_namespace("other")), (1, 0), "one waits");
+        assert!(in_flight.end(tickets[1]).is_some());
+        assert_eq!(in_flight.of_namespace("ns"), 1);
     }
 }

@@ -149,6 +149,46 @@ fn a_config_map_of_a_lost_write_is_deleted_and_a_foreign_one_never() {
 }
 
 #[test]
+fn a_name_that_another_config_map_has_is_shown_until_it_is_free() {
+    let map = |owner: Option<&str>| {
+        Some(ConfigMapFacts { uid: "m".to_owned(), framework_uid: owner.map(str::to_owned), deleting: true })
+    };
+    for (owner, whose) in [(Some("earlier"), "with UID earlier"), (None, "which no Framework controls")] {
+        let mut world = framework().role("a", 1).world();
+        world.cluster.objects.config_map = map(owner);
+        world.settle();
+        let (status, reason, message) = world.condition("Running").unwrap();
+        assert_eq!((status, reason), ("False", "NameConflict"));
+        assert!(message.ends_with(whose), "{message}");
+        assert_eq!(world.acts, [], "it is not ours");
+        world.cluster.objects.config_map = None;
+        world.settle();
+        assert_eq!(world.condition("Running"), Some(("False", "AttemptPreparing", "")));
+    }
+    let mut held = framework().role("a", 1).execution("Create").world();
+    held.cluster.objects.config_map = map(None);
+    held.settle();
+    assert_eq!(held.condition("Running").unwrap().1, "AttemptCreationPending", "it needs no name yet");
+}
+
+#[test]
+fn a_framework_that_runs_says_why_some_of_its_tasks_do_not() {
+    let mut world = framework().role("a", 1).world();
+    world.settle().run();
+    world.edit(|spec| spec.task_roles[0].task_number = 2);
+    assert!(world.step());
+    let [Action::CreatePod { name, instance, .. }] = &world.plan().act[..] else { panic!("no create") };
+    let retry_at = world.cluster.now.plus_seconds(30).timestamp();
+    let message = "exceeded quota".into();
+    let outcome = Outcome::Refused { refusal: Refusal::Transient, message, retry_at };
+    world.cluster.objects.pod_creates.insert(name, Create { instance: instance.clone(), outcome });
+    world.settle();
+    assert_eq!(world.condition("Running"), Some(("True", "AttemptRunning", "exceeded quota")));
+    world.pass(30).settle();
+    assert_eq!(world.condition("Running"), Some(("True", "AttemptRunning", "")), "it is created");
+}
+
+#[test]
 fn an_object_that_never_appears_is_deleted_and_ends_its_attempt() {
     let mut world = with_outcome(Outcome::Acknowledged { uid: "unseen".to_owned() });
     world.step();

@@ -2,8 +2,8 @@
 
 use framework_api::State;
 use framework_api::code::Code;
-use framework_core::Action;
 use framework_core::permit::permits;
+use framework_core::{Action, Moment, sync};
 
 use crate::world::{Builder, World, framework};
 
@@ -88,6 +88,20 @@ fn a_time_out_that_is_taken_away_forces_nothing_any_more() {
     assert!(!permits(&next, &world.cluster.framework, &force[0]), "what was planned before is taken back");
     world.settle().pass(1000).settle();
     assert_eq!(forced(&world), [""; 0]);
+}
+
+#[test]
+fn a_pod_that_was_forced_and_stays_needs_no_more_dates() {
+    let mut world = hanging(framework().role("a", 1).graceful(60));
+    world.stop().settle().pass(61);
+    let proof_due = |world: &World| {
+        let moment = Moment { server: None, ..world.moment() };
+        sync(&world.observed(), moment, &world.policy).proof_due
+    };
+    assert_eq!(proof_due(&world), Some(world.cluster.now));
+    let uid = world.cluster.objects.pods.get("job-a-0").unwrap().uid.clone();
+    world.cluster.objects.forced_deletes.insert(uid);
+    assert_eq!(proof_due(&world), None, "finalizers hold it");
 }
 
 #[test]

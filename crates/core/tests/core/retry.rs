@@ -146,6 +146,24 @@ fn a_retry_that_was_decided_is_not_withdrawn_by_another_policy() {
     assert_eq!(world.task("a", 0).state, State::Completed, "the next one is decided by it");
 }
 
+/// Another client has written these numbers into the status.
+#[test]
+fn a_count_of_retries_at_its_limit_stays_there() {
+    let most = RetryPolicyStatus { accountable_retried_count: i32::MAX, ..counts(i32::MAX, None) };
+    let mut world = framework().role("a", 1).task_retry(false, -2).world();
+    world.settle();
+    let status = world.cluster.status.as_mut().unwrap();
+    let task = &mut status.attempt_status.task_role_statuses.as_mut().unwrap()[0].task_statuses[0];
+    task.to_mut().retry_policy_status = most;
+    task.to_mut().attempt_status.id = i32::MAX;
+    run_for(&mut world, 1);
+    assert_eq!(world.task("a", 0).retry_policy_status.retry_delay_sec, Some(300));
+    world.pass(300).settle();
+    let task = world.task("a", 0);
+    assert_eq!(task.state, State::AttemptPreparing, "it is retried");
+    assert_eq!((task.retry_policy_status, task.attempt_status.id), (most, i32::MAX));
+}
+
 #[test]
 fn a_row_of_short_runs_is_reported_at_each_step_and_not_for_ever() {
     let mut world = framework().role("a", 1).task_retry(false, -2).world();

@@ -153,13 +153,8 @@ impl Engine {
                 conflict(self, format!("the name is taken by a Pod of Framework {}", object.key));
             }
             Reply::Object(Object::ConfigMap(object)) => {
-                let predecessor = object.facts.framework_uid;
-                let owner = match &predecessor {
-                    Some(uid) => format!("controlled by the Framework with UID {uid}"),
-                    None => "which no Framework controls".to_owned(),
-                };
-                conflict(self, format!("the name is taken by a ConfigMap, {owner}"));
-                if predecessor.is_some() {
+                conflict(self, object.facts.conflict());
+                if object.facts.framework_uid.is_some() {
                     self.retry_soon(now, key);
                 }
             }

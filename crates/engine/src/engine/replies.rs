@@ -11,6 +11,7 @@ use framework_core::{Action, Defect, EventReason};
 use tracing::{debug, warn};
 
 use super::Engine;
+use super::refusals::DELETES;
 use super::slots::slot_of;
 use crate::cache::Entry;
 use crate::delayed::DelayedAction;
@@ -44,7 +45,9 @@ impl Engine {
         let Some(sent) = self.sending.in_flight.end(ticket) else {
             return warn!(?ticket, "a reply names no request in flight");
         };
-        self.sending.budget.ended();
+        if !sent.follows_history {
+            self.sending.budget.ended();
+        }
         self.record_overload(now, &sent, &reply);
         self.record_latency(now, &sent, &reply);
         if sent.is_forgotten {
@@ -122,17 +125,14 @@ impl Engine {
                 self.framework_gone(key);
             }
             Reply::Refused(rejection) => {
-                let delay =
-                    REFUSED.delay(state.outgoing.write.refused(true), jitter).max(retry_after(&rejection));
+                let failures = state.outgoing.write.refused(true);
+                let delay = REFUSED.delay(failures, jitter).max(retry_after(&rejection));
                 state.schedule.mark_dirty(now.steady);
                 let retry = self.repeat_at(now, key, delay, rejection.code >= 500);
-                let Rejection { code, message, .. } = rejection;
+                let Rejection { code, message, .. } = &rejection;
                 let retry_in = retry.saturating_sub(now.steady);
                 warn!(framework = %key, code, message, ?retry_in, "a status write was refused");
-                if matches!(code, 413 | 422) {
-                    let note = format!("the API server does not accept the status: {message}");
-                    self.publish(key, vec![Report::warning(EventReason::StatusRefused, note)]);
-                }
+                self.report_refused_status(key, &rejection, failures);
             }
             Reply::NotSent(reason) => {
                 debug!(framework = %key, reason, "a status write was not sent");
@@ -264,8 +264,12 @@ impl Engine {
             }
             Reply::Refused(_) | Reply::NotSent(_) | Reply::Unknown(_) => {
                 debug!(framework = %key, pod, uid, ?reply, "a delete failed and is retried");
-                let delay = delay(&reply, state.outgoing.fail(uid, reply.was_sent()), jitter);
+                let failures = state.outgoing.fail(uid, reply.was_sent());
+                let delay = delay(&reply, failures, jitter);
                 state.outgoing.delayed.add(now.steady + delay, hold);
+                if let Reply::Refused(rejection) = &reply {
+                    self.report_refused_delete(key, pod, rejection, failures);
+                }
             }
             Reply::Done if pod.is_none() => {
                 state.outgoing.succeed(uid);
@@ -275,6 +279,7 @@ impl Engine {
             // Accepted: the watch shows the rest, or has shown it already.
             _ => {
                 state.outgoing.succeed(uid);
+                state.outgoing.succeed(DELETES);
                 if !known.holds(pod, uid) {
                     known.objects.deletes.remove(uid);
                     known.objects.forced_deletes.remove(uid);
@@ -316,9 +321,18 @@ impl Engine {
         state.event(now.steady);
     }
 
-    /// Takes in the object that a GET or a PATCH showed, and returns its UID. Restores its label, by which
-    /// the watch selects it.
+    /// Takes in the object that a GET showed, and returns its UID. Restores its label, by which the watch
+    /// selects it.
     pub(super) fn take_in(&mut self, key: &Key, reply: &Reply) -> Option<String> {
+        let (uid, missing) = self.take_in_unlabelled(key, reply)?;
+        if let (Some(missing), Some(state)) = (missing, self.state(key)) {
+            state.outgoing.outbox.label(missing);
+        }
+        Some(uid)
+    }
+
+    /// Takes in the object that a GET or a PATCH showed. Returns its UID, and its label if it lacks it.
+    fn take_in_unlabelled(&mut self, key: &Key, reply: &Reply) -> Option<(String, Option<Label>)> {
         let Some(Entry { known, state: Some(state) }) = self.cache.get_mut(key) else { return None };
         // An object that counts as gone is there: the next reply or event shows it as it is.
         let (pod, uid, resource_version, label) = match reply {
@@ -334,19 +348,18 @@ impl Engine {
             }
             _ => return None,
         };
-        if label != Some(state.slot) && known.holds(pod.as_deref(), uid) {
-            state.outgoing.outbox.label(Label { pod, uid: uid.clone(), resource_version });
-        }
-        Some(uid.clone())
+        let is_missing = label != Some(state.slot) && known.holds(pod.as_deref(), uid);
+        let missing = is_missing.then(|| Label { pod, uid: uid.clone(), resource_version });
+        Some((uid.clone(), missing))
     }
 
     fn labelled(&mut self, now: Now, key: &Key, label: Label, reply: Reply, jitter: u64) {
-        if let Reply::Object(Object::Pod(_)) | Reply::Object(Object::ConfigMap(_)) = reply {
-            self.take_in(key, &reply);
-        }
+        let missing = self.take_in_unlabelled(key, &reply).and_then(|(_, missing)| missing);
+        let is_back = missing.is_none();
+        let label = missing.unwrap_or(label);
         let Some(Entry { known, state: Some(state) }) = self.cache.get_mut(key) else { return };
         match &reply {
-            Reply::Object(Object::Pod(_)) | Reply::Object(Object::ConfigMap(_)) | Reply::Done => {
+            Reply::Object(Object::Pod(_)) | Reply::Object(Object::ConfigMap(_)) | Reply::Done if is_back => {
                 state.outgoing.succeed(&label.uid);
             }
             Reply::Refused(Rejection { code: 404, .. }) | Reply::Foreign(_) => match &label.pod {
@@ -355,6 +368,7 @@ impl Engine {
             },
             // It has changed since: a confirmation that needs it asks again.
             Reply::Refused(Rejection { code: 409, .. }) => known.forget_unwatched(label.pod.as_deref()),
+            // It failed, or a webhook has removed the label again.
             reply => {
                 let delay = delay(reply, state.outgoing.fail(&label.uid, reply.was_sent()), jitter);
                 state.outgoing.delayed.add(now.steady + delay, DelayedAction::Label(label));

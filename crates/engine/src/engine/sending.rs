@@ -71,6 +71,10 @@ impl Engine {
         let sent =
             Sent { key: key.clone(), uid, slot, purpose, at: now.steady, follows_history, is_forgotten };
         self.sending.in_flight.begin(ticket, sent);
+        if follows_history {
+            // While standard error takes no lines, it must not take the place of other requests.
+            self.sending.budget.ended();
+        }
         if state.wants(class, now.steady) {
             self.sending.dispatch.offer(class, &key);
         }

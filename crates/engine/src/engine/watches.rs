@@ -175,7 +175,10 @@ impl Engine {
                 before = state.status().cloned();
                 was_unread = state.persisted.is_none();
                 reports = state.advance(object, source, &self.policy);
-                expectations::prune(&mut entry.known.objects, state.status().map(|status| &**status));
+                // While it cannot be read, it is not known which objects its status records.
+                if state.persisted.is_some() {
+                    expectations::prune(&mut entry.known.objects, state.status().map(|status| &**status));
+                }
                 match source {
                     Source::Watch => state.event(now.steady),
                     Source::Reply => state.schedule.mark_dirty(now.steady),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
 use tokio::task::{JoinError, JoinSet};
 
 use framework_engine::history::NOT_TAKEN;
@@ -24,7 +25,11 @@ pub enum Answered {
     Queue(Answer<framework_queueing::Object>),
 }
 
-/// Requests whose reply is awaited; the engine bounds how many.
+/// Requests that leave after their history, at a time. The engine does not count them: while they wait for
+/// the reader of standard error, they take the place of no other request.
+const AFTER_HISTORY: usize = 16;
+
+/// Requests whose reply is awaited; the engine bounds how many of the others there are.
 pub struct Requests {
     client: kube::Client,
     metrics: Arc<Metrics>,
@@ -32,6 +37,7 @@ pub struct Requests {
     in_flight: InFlight,
     clock: Clock,
     ownership: Ownership,
+    after_history: Arc<Semaphore>,
     tasks: JoinSet<(Ticket, Answered)>,
 }
 
@@ -43,8 +49,16 @@ impl Requests {
         clock: Clock,
         ownership: Ownership,
     ) -> Self {
-        let (in_flight, tasks) = (InFlight::default(), JoinSet::new());
-        Requests { client, metrics, compressor, in_flight, clock, ownership, tasks }
+        Requests {
+            client,
+            metrics,
+            compressor,
+            in_flight: InFlight::default(),
+            clock,
+            ownership,
+            after_history: Arc::new(Semaphore::new(AFTER_HISTORY)),
+            tasks: JoinSet::new(),
+        }
     }
 
     /// Sends a request of the engine, after the history that goes before it is written, and if it can leave
@@ -56,15 +70,19 @@ impl Requests {
         right: Option<Right>,
         receipt: Option<Result<Receipt, Full>>,
     ) {
-        let sending = self.sending(request, right);
+        let (sending, turns) = (self.sending(request, right), Arc::clone(&self.after_history));
         self.tasks.spawn(async move {
-            if let Some(receipt) = receipt
-                && !is_written(receipt).await
-            {
-                let reply = Reply::NotSent(NOT_TAKEN.to_owned());
-                return (ticket, Answered::Engine(Box::new((reply, None))));
+            let mut turn = None;
+            if let Some(receipt) = receipt {
+                if !is_written(receipt).await {
+                    let reply = Reply::NotSent(NOT_TAKEN.to_owned());
+                    return (ticket, Answered::Engine(Box::new((reply, None))));
+                }
+                turn = turns.acquire().await.ok();
             }
-            (ticket, Answered::Engine(Box::new(sending.await)))
+            let answer = sending.await;
+            drop(turn);
+            (ticket, Answered::Engine(Box::new(answer)))
         });
     }
 

@@ -8,7 +8,7 @@ use framework_message::Change;
 
 use super::cluster::{Cluster, not_found, policy, refusal};
 use crate::event::Event;
-use crate::object::Reply;
+use crate::object::{Object, Reply};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -125,6 +125,30 @@ fn the_label_is_put_back_though_the_first_tries_fail() {
     cluster.deliver();
     cluster.live(SECOND * 3);
     assert_eq!(cluster.state("job"), State::Completed);
+}
+
+#[test]
+fn a_label_that_is_removed_each_time_is_put_back_ever_more_rarely() {
+    let mut cluster = Cluster::new(policy());
+    cluster.running("job", 1);
+    cluster.strip_label("job-w-0");
+    cluster.deliver();
+    cluster.turn();
+    cluster.serve("confirm");
+    let end = cluster.now + SECOND * 120;
+    while cluster.now < end {
+        cluster.pass(SECOND / 4);
+        for waiting in cluster.waiting() {
+            // A webhook takes the label out of the patch, so that the Pod stays as it is.
+            let pod = cluster.pods["job-w-0"].clone();
+            cluster.answer(&waiting, Reply::Object(Object::Pod(pod)));
+        }
+    }
+    let tried = cluster.count("label");
+    assert!((4..=10).contains(&tried), "{tried}: {:?}", cluster.log);
+    cluster.live(SECOND * 61);
+    assert_eq!(cluster.pods["job-w-0"].label, cluster.slot("job"));
+    assert_eq!(task_state(&cluster), State::AttemptRunning);
 }
 
 #[test]

@@ -8,7 +8,8 @@ use framework_core::observed::Deletion;
 use framework_core::snapshot::Trigger;
 use serde_json::{Value, json, value::to_raw_value};
 
-use super::cluster::{Cluster, not_found, policy, refusal, relist};
+use super::cluster::{Cluster, generous, not_found, policy, refusal, relist};
+use crate::engine::EngineSettings;
 use crate::event::Event;
 use crate::history::{MARKER, NOT_TAKEN};
 use crate::object::{Reply, UnownedPod};
@@ -33,7 +34,10 @@ fn triggers(cluster: &mut Cluster) -> Vec<Trigger> {
 
 /// Two Tasks that are retried after any failure; the write that retries the second one is in flight.
 fn about_to_retry(policy: Policy) -> Cluster {
-    let mut cluster = Cluster::new(policy);
+    about_to_retry_on(Cluster::new(policy))
+}
+
+fn about_to_retry_on(mut cluster: Cluster) -> Cluster {
     cluster.running("job", 2);
     cluster.edit("job", |framework| {
         framework.spec.task_roles[0].task.retry_policy.max_retry_count = 1;
@@ -105,6 +109,23 @@ fn a_write_that_waits_for_its_history_delays_no_writes_of_others() {
     cluster.serve("put job");
     cluster.turn();
     assert_eq!(cluster.engine.pace.windows(), before);
+}
+
+#[test]
+fn a_write_that_waits_for_its_history_takes_no_place_of_other_requests() {
+    let settings = EngineSettings { min_in_flight: 1, max_in_flight: 1, ..generous() };
+    let mut cluster = about_to_retry_on(Cluster::with(policy(), settings));
+    for name in ["other", "third"] {
+        cluster.create_framework(name, 1);
+    }
+    cluster.deliver();
+    cluster.turn();
+    let waiting = cluster.waiting();
+    let of = |name: &str| waiting.iter().filter(|words| words.contains(name)).count();
+    assert_eq!((of("put job"), of("other") + of("third")), (1, 1), "{waiting:?}");
+    cluster.serve("put job");
+    cluster.turn();
+    assert_eq!(cluster.waiting().len(), 1, "its reply makes no room: {:?}", cluster.waiting());
 }
 
 #[test]

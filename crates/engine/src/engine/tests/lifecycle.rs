@@ -247,6 +247,30 @@ fn a_framework_created_again_under_its_name_starts_again() {
 }
 
 #[test]
+fn a_failed_delete_of_an_earlier_framework_is_repeated_for_the_next() {
+    let mut cluster = Cluster::new(policy());
+    cluster.running("job", 1);
+    let old = cluster.pods["job-w-0"].facts.uid.clone();
+    cluster.stop("job");
+    cluster.deliver();
+    cluster.turn();
+    cluster.serve("put");
+    cluster.turn();
+    cluster.answer("delete job-w-0", crate::object::Reply::Unknown("reset".into()));
+    cluster.delete_framework("job");
+    cluster.create_framework("job", 1);
+    // The garbage collector takes the old ConfigMap, and misses the Pod.
+    let mut map = cluster.config_maps.remove("job").unwrap();
+    map.resource_version = cluster.version();
+    map.facts.deleting = true;
+    cluster.watch.push_back(crate::event::Event::ConfigMap(framework_message::Change::Deleted(map)));
+    cluster.deliver();
+    cluster.live(SECOND * 5);
+    assert_eq!(cluster.count("delete job-w-0"), 2, "{:?}", cluster.log);
+    assert_ne!(cluster.pods["job-w-0"].facts.uid, old);
+}
+
+#[test]
 fn a_deletion_that_a_webhook_refuses_as_a_conflict_is_tried_again() {
     let retention = framework_core::Policy { framework_completed_retain_sec: 100, ..policy() };
     let mut cluster = Cluster::new(retention);

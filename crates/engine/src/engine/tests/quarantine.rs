@@ -10,7 +10,7 @@ use super::cluster::{Cluster, policy};
 use crate::event::Event;
 use crate::object::Unreadable;
 use framework_core::batch::Panicked;
-use framework_message::{Change, Key};
+use framework_message::{Change, Key, Slots};
 
 impl Cluster {
     /// Makes the stored Framework unreadable.
@@ -120,4 +120,25 @@ fn a_get_that_is_owed_is_sent_when_the_framework_was_unreadable_meanwhile() {
     cluster.live(Duration::from_secs(20));
     assert_eq!(cluster.count("holder job-w-1"), 1, "{:?}", cluster.log);
     assert_eq!(cluster.state("job"), State::Completed, "{:?}", cluster.log);
+}
+
+#[test]
+fn a_pod_created_before_its_framework_was_unreadable_is_kept() {
+    let mut cluster = Cluster::new(policy());
+    cluster.creating("job", 1);
+    cluster.serve("create job-w-0");
+    let good = cluster.frameworks["job"].content.clone();
+    cluster.spoil("job", "status: it is cut short");
+    cluster.step(Event::Drain(Slots::ALL));
+    cluster.turn();
+    assert!(cluster.heard.drained, "nothing of it can be recorded");
+    cluster.step(Event::Resume(Slots::ALL));
+    cluster.frameworks.get_mut("job").unwrap().content = good;
+    cluster.edit("job", |_| {});
+    cluster.deliver();
+    cluster.live(Duration::from_secs(5));
+    let sent = ["create job-w-0", "delete job-w-0"].map(|wanted| cluster.count(wanted));
+    assert_eq!(sent, [1, 0], "{:?}", cluster.log);
+    let recorded = cluster.status("job").task("w", 0).unwrap().attempt_status.pod_uid.clone();
+    assert_eq!(recorded.as_ref(), Some(&cluster.pods["job-w-0"].facts.uid));
 }

@@ -228,6 +228,20 @@ fn a_status_that_is_refused_is_tried_again_later_and_said_so() {
 }
 
 #[test]
+fn a_status_that_is_forbidden_for_long_is_reported() {
+    let mut cluster = Cluster::new(policy());
+    cluster.create_held("job", 1);
+    cluster.deliver();
+    cluster.turn();
+    for refusals in 1..=5_usize {
+        cluster.answer("put", refusal(403, "Forbidden", "denied the request"));
+        cluster.pass(SECOND * 60);
+        let reports = cluster.heard.reports.iter().filter(|report| report.reason == "StatusRefused");
+        assert_eq!(reports.count(), refusals.saturating_sub(3), "the first ones may pass");
+    }
+}
+
+#[test]
 fn a_framework_gone_by_a_reply_is_left_alone_until_the_watch_shows_it() {
     let mut cluster = Cluster::new(policy());
     cluster.running("job", 2);

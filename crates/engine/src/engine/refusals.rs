@@ -1,0 +1,50 @@
+//! Reports of refusals that hold a Framework up. Only the API server's message says what users can do.
+
+use framework_core::EventReason;
+use framework_core::plan::Report;
+use framework_message::{Key, Rejection};
+
+use super::Engine;
+
+/// From so many refusals in a row on, a refusal is reported. For a moment after it has started, an API server
+/// refuses all requests that need a role.
+const LASTING: u32 = 4;
+
+/// The name under which the refused deletes of a Framework are counted together.
+pub(super) const DELETES: &str = "deletes";
+
+impl Engine {
+    /// The API server has refused a status, so often in a row. It will never take one that is invalid or too
+    /// large.
+    pub(super) fn report_refused_status(&mut self, key: &Key, rejection: &Rejection, failures: u32) {
+        let Rejection { code, message, .. } = rejection;
+        let is_lasting = rejection.is_permanent() && failures >= LASTING;
+        if matches!(code, 413 | 422) || is_lasting {
+            let note = format!("the API server does not accept the status: {message}");
+            self.publish(key, vec![Report::warning(EventReason::StatusRefused, note)]);
+        }
+    }
+
+    /// The API server has refused to delete a Pod, or the ConfigMap, so often in a row. A webhook may refuse
+    /// each of 10,000 Pods once a minute, so the reports become rarer.
+    pub(super) fn report_refused_delete(
+        &mut self,
+        key: &Key,
+        pod: Option<&str>,
+        rejection: &Rejection,
+        failures: u32,
+    ) {
+        let Rejection { code, message, .. } = rejection;
+        if failures < LASTING || matches!(code, 429 | 503) {
+            return;
+        }
+        let Some(state) = self.state(key) else { return };
+        if state.outgoing.fail(DELETES, true).is_power_of_two() {
+            let object = pod.map_or_else(|| "the ConfigMap".to_owned(), |pod| format!("the Pod {pod}"));
+            let note = format!(
+                "the API server does not let {object} be deleted, which is tried again: {message} ({code})"
+            );
+            self.publish(key, vec![Report::warning(EventReason::DeletionFailed, note)]);
+        }
+    }
+}

@@ -68,6 +68,7 @@ impl Error {
 pub fn start(args: &Args, environment: &Environment) -> Result<(), Error> {
     let filter = logging::filter(environment.log.as_deref(), args.log_level.as_deref())?;
     let log = Log::start(filter, args.log_format)?;
+    logging::log_panics();
     let settings = Settings::load(args)?;
     // The loop stays on this thread; the runtime's worker decodes its input and sends its requests. More than
     // one would wake each other for every message: a tenth of this program's processor time. Long work

@@ -2,9 +2,12 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::str::FromStr;
+use std::sync::mpsc;
 use std::time::Duration;
+use std::{panic, thread};
 
 use framework_runtime::stderr::Stderr;
+use tracing::error;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -12,6 +15,8 @@ use tracing_subscriber::filter::LevelFilter;
 const QUIET: &str = "kube_client=error,kube_runtime=error,hyper=warn,hyper_util=warn,rustls=warn,tower=warn";
 /// How long the last lines may delay the end of the program.
 pub const FLUSH: Duration = Duration::from_secs(5);
+/// How long the line with the reason of the end may delay it.
+pub const LAST_LINE: Duration = Duration::from_secs(1);
 
 /// The running log. Dropping it writes the buffered lines.
 #[derive(Debug)]
@@ -94,6 +99,26 @@ impl Drop for Log {
     }
 }
 
+/// Lets the log have each panic as one line. The default hook writes several, past the one writer to standard
+/// error: they wait for its reader, and may pass for the history.
+pub fn log_panics() {
+    panic::set_hook(Box::new(|panic| error!(%panic, "a thread panicked")));
+}
+
+/// Writes the last line of the program, after its log. The wait for its reader is bounded, and an error
+/// changes no exit code.
+pub fn last_line(line: String, mut out: impl Write + Send + 'static, patience: Duration) {
+    let (written, is_written) = mpsc::channel();
+    let writing = thread::Builder::new().spawn(move || {
+        // There is no place to report an error, and the wait may have ended.
+        let _ = out.write_all(line.as_bytes());
+        let _ = written.send(());
+    });
+    if writing.is_ok() {
+        let _ = is_written.recv_timeout(patience);
+    }
+}
+
 /// Writes lines of the log, each in one piece.
 struct Lines(Stderr);
 
@@ -110,7 +135,88 @@ impl Write for Lines {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// Takes everything.
+    #[derive(Clone, Default)]
+    struct Out(Arc<Mutex<Vec<u8>>>);
+
+    impl Out {
+        fn text(&self) -> String {
+            String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        }
+    }
+
+    impl Write for Out {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Takes nothing: it fails as soon as the other end of the channel is gone.
+    struct Blocked(mpsc::Receiver<()>);
+
+    impl Write for Blocked {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            let _ = self.0.recv();
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_last_line_is_written_but_no_reader_keeps_the_program_from_its_end() {
+        let out = Out::default();
+        last_line("bye\n".to_owned(), out.clone(), LONG);
+        assert_eq!(out.text(), "bye\n");
+        let (reader, gate) = mpsc::channel();
+        let (end, ended) = mpsc::channel();
+        thread::spawn(move || {
+            last_line("bye\n".to_owned(), Blocked(gate), Duration::from_millis(10));
+            end.send(()).unwrap();
+        });
+        ended.recv_timeout(LONG).expect("it ends though nothing is taken");
+        drop(reader);
+        let (_, closed) = mpsc::channel();
+        last_line("bye\n".to_owned(), Blocked(closed), LONG);
+    }
+
+    fn fail(why: &str) -> usize {
+        panic!("{why}")
+    }
+
+    #[test]
+    fn a_panic_is_one_line_of_the_log_and_none_of_the_history() {
+        let out = Out::default();
+        let stderr = Stderr::writing_to(out.clone()).unwrap();
+        let writer = stderr.clone();
+        let lines = tracing_subscriber::fmt().with_writer(move || Lines(writer.clone()));
+        let lines = lines.with_ansi(false).with_target(false).finish();
+        let before = panic::take_hook();
+        log_panics();
+        let ended = tracing::subscriber::with_default(lines, || {
+            panic::catch_unwind(|| fail("no plan\n: OnPodDeletion: ObjectSnapshot: {}"))
+        });
+        panic::set_hook(before);
+        assert!(ended.is_err());
+        stderr.flush(LONG);
+        let text = out.text();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(text.contains("ERROR a thread panicked") && text.contains("no plan"), "{text}");
+        assert!(!text.contains(": ObjectSnapshot: "), "{text}");
+    }
 
     fn refusal(variable: Option<&str>, flag: Option<&str>) -> Option<String> {
         filter(variable, flag).err().map(|error| error.to_string())

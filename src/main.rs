@@ -4,13 +4,14 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use frameworkcontroller::args::Args;
+use frameworkcontroller::logging::{LAST_LINE, last_line};
 use frameworkcontroller::settings::Environment;
 
 fn main() -> ExitCode {
     match frameworkcontroller::start(&Args::parse(), &Environment::read()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("frameworkcontroller: {error}");
+            last_line(format!("frameworkcontroller: {error}\n"), std::io::stderr(), LAST_LINE);
             ExitCode::from(error.exit_code())
         }
     }

@@ -113,9 +113,7 @@ impl Settings {
     pub fn load(args: &Args) -> Result<Self, Error> {
         let (path, text) = match &args.config {
             Some(path) => (path.as_path(), Some(read(path)?)),
-            None => {
-                (Path::new(FILE), if Path::new(FILE).exists() { Some(read(Path::new(FILE))?) } else { None })
-            }
+            None => (Path::new(FILE), read_if_there(Path::new(FILE))?),
         };
         let mut config = match text {
             Some(text) => {
@@ -152,6 +150,15 @@ impl Settings {
 
 fn read(path: &Path) -> Result<String, Error> {
     std::fs::read_to_string(path).map_err(|source| Error::Unreadable { path: path.to_owned(), source })
+}
+
+/// The text of a file; `None`: there is none. A link that leads nowhere is an error, because its user wants
+/// something else than the defaults.
+fn read_if_there(path: &Path) -> Result<Option<String>, Error> {
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        _ => read(path).map(Some),
+    }
 }
 
 /// The address with the next port; any free port beside any free port.
@@ -279,6 +286,19 @@ mod tests {
         let args = Args { config: Some("/nowhere/at/all.yaml".into()), ..Args::default() };
         let error = Settings::load(&args).unwrap_err().to_string();
         assert!(error.starts_with("cannot read the config file /nowhere/at/all.yaml: "), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_is_there_and_cannot_be_read_does_not_count_as_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FILE);
+        assert_eq!(read_if_there(&path).unwrap(), None);
+        std::os::unix::fs::symlink("..data/nowhere", &path).unwrap();
+        let error = read_if_there(&path).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("cannot read the config file {}: ", path.display())), "{error}");
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "queueing: true\n").unwrap();
+        assert_eq!(read_if_there(&path).unwrap().as_deref(), Some("queueing: true\n"));
     }
 
     #[test]

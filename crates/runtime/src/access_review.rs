@@ -29,7 +29,8 @@ const DECISIONS: usize = 256;
 const TOKEN_BYTES: usize = 8 * 1024;
 /// Requests a second that are reviewed.
 const REVIEWS: u32 = 20;
-/// Reviews a second, beside those, of requests that were allowed before.
+/// Reviews a second, beside those, of requests for metrics that were allowed before, and as many of requests
+/// for positions. A reader of one namespace may ask for any number of positions, and keeps no scraper out.
 const RENEWALS: u32 = 5;
 /// How long a request that was allowed counts as one.
 const RENEWABLE: Duration = Duration::from_secs(600);
@@ -105,8 +106,9 @@ struct Memory {
     decisions: HashMap<(String, Wanted), (Decision, Duration)>,
     /// The second in which reviews are counted.
     second: u64,
-    /// The reviews of that second: of requests that were not allowed before, and of the others.
-    reviews: [u32; 2],
+    /// The reviews of that second: of requests that were not allowed before, and of the others, for metrics
+    /// and for positions.
+    reviews: [u32; 3],
 }
 
 impl Gate {
@@ -156,11 +158,15 @@ impl Memory {
             return Ok(Some(decision.clone()));
         }
         if self.second != now.as_secs() {
-            (self.second, self.reviews) = (now.as_secs(), [0; 2]);
+            (self.second, self.reviews) = (now.as_secs(), [0; 3]);
         }
         // A flood of unknown tokens keeps no reader out that was allowed before it.
         let was_allowed = known.is_some_and(|(decision, end)| decision.is_ok() && now < *end + RENEWABLE);
-        let [unknown, renewed] = &mut self.reviews;
+        let [unknown, metrics, positions] = &mut self.reviews;
+        let renewed = match &question.1 {
+            Wanted::Metrics => metrics,
+            Wanted::Position(_) => positions,
+        };
         let is_renewal = was_allowed && *renewed < RENEWALS;
         let (count, most) = if is_renewal { (renewed, RENEWALS) } else { (unknown, REVIEWS) };
         if *count >= most {
@@ -175,8 +181,11 @@ impl Memory {
             now < *end + if decision.is_ok() { RENEWABLE } else { Duration::ZERO }
         });
         if self.decisions.len() >= DECISIONS {
-            // Refusals first: unknown tokens must not push out permissions, even expired ones.
-            let order = |(_, (decision, end)): &(_, &(Decision, Duration))| (decision.is_ok(), *end);
+            // Refusals first: unknown tokens must not push out permissions, even expired ones. Positions come
+            // next, because one user may ask for any number of them.
+            let order = |((_, wanted), (decision, end)): &(&(String, Wanted), &(Decision, Duration))| {
+                (decision.is_ok(), *wanted == Wanted::Metrics, *end)
+            };
             let first = self.decisions.iter().min_by_key(order).map(|(old, _)| old.clone());
             first.and_then(|old| self.decisions.remove(&old));
         }

@@ -1,9 +1,9 @@
 //! Keeps the watches of one kind from harming the API server, or from hanging.
 //!
 //! If the API server closes a watch at once, without an error, the watcher opens it again thousands of times
-//! a second. Here each start of a watch after the first quick one waits for its turn. A LIST, and the head of
-//! a watch's response, must arrive in time; the watcher limits the time of the events that follow. A page of
-//! a LIST has a bounded size.
+//! a second. Here each start of a watch after the first quick one waits for its turn. A LIST, the refusal of
+//! a watch, and the head of its response must arrive in time; the watcher limits the time of the events that
+//! follow. A page of a LIST has a bounded size.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use tower::BoxError;
 
 /// One start a second, on average.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// How long a page of a LIST, or the head of a watch's response, may take.
+/// How long a page of a LIST, the refusal of a watch, or the head of its response may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The bytes of a page of a LIST that are read: it is in memory three times while it is decoded.
@@ -40,7 +40,7 @@ pub fn paced(client: kube::Client, on_watch: impl Fn() + Send + Sync + 'static) 
                 sleep_until(later).await;
             }
             on_watch();
-            Ok(timeout(PATIENCE, client.send(request)).await.map_err(|_| Silent)??)
+            timeout(PATIENCE, open(client, request)).await.map_err(|_| Silent)?
         }
     });
     kube::Client::new(service, namespace)
@@ -66,7 +66,18 @@ async fn list(client: kube::Client, mut request: Request<Body>) -> Result<Respon
     let uri = request.uri().to_string();
     let mark = if uri.contains('?') { '&' } else { '?' };
     *request.uri_mut() = format!("{uri}{mark}timeout={}s", PATIENCE.as_secs()).parse()?;
-    let (head, body) = client.send(request).await?.into_parts();
+    whole(client.send(request).await?).await
+}
+
+/// Opens a watch. The client reads a refusal to its end, and would wait for that without a bound.
+async fn open(client: kube::Client, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+    let response = client.send(request).await?;
+    if response.status().is_success() { Ok(response) } else { whole(response).await }
+}
+
+/// Waits for all of a response.
+async fn whole(response: Response<Body>) -> Result<Response<Body>, BoxError> {
+    let (head, body) = response.into_parts();
     // Never a part of it: the client logs a text that it cannot read.
     let too_large = |error: BoxError| if error.is::<LengthLimitError>() { TooLarge.into() } else { error };
     let body = Limited::new(body, MOST_BYTES).collect().await.map_err(too_large)?;
@@ -94,6 +105,9 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
+
+    use http_body_util::StreamBody;
+    use hyper::body::{Bytes, Frame};
 
     use super::*;
 
@@ -170,6 +184,17 @@ mod tests {
         assert!(client.send(get("/small")).await.is_ok());
         let error = client.send(get("/large")).await.unwrap_err();
         assert!(matches!(&error, kube::Error::Service(cause) if cause.is::<TooLarge>()), "{error:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_of_a_watch_that_does_not_end_is_an_error_in_the_end() {
+        let service = tower::service_fn(|_: Request<Body>| async {
+            let frames = futures::stream::pending::<Result<Frame<Bytes>, BoxError>>();
+            Ok::<_, BoxError>(Response::builder().status(503).body(StreamBody::new(frames))?)
+        });
+        let client = paced(kube::Client::new(service, "default"), || ());
+        let error = client.send(get("/api/v1/pods?watch=true")).await.unwrap_err().to_string();
+        assert!(error.contains("no response within 60 s"), "{error}");
     }
 
     #[tokio::test(start_paused = true)]

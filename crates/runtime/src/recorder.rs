@@ -49,6 +49,8 @@ const REMEMBERED: usize = 4096;
 const NOTES: usize = 256;
 /// The API server refuses longer notes.
 const NOTE_BYTES: usize = 1024;
+/// The same of names. Users name QueueUnits, and the name of an Event is longer than that of its object.
+const NAME_BYTES: usize = 253;
 const CONTROLLER: &str = "frameworkcontroller.microsoft.com/frameworkcontroller";
 
 /// The end of the recorder that takes reports.
@@ -215,7 +217,11 @@ impl EventWriter {
     /// Writes until the last [`Recorder`] is gone and the queue is empty.
     pub async fn run(mut self) {
         while self.woken.recv().await.is_some() {
-            let entry = self.entries.lock().pop();
+            let (entry, waiting) = {
+                let mut entries = self.entries.lock();
+                (entries.pop(), entries.len())
+            };
+            self.metrics.queue("events", waiting);
             if let Some(entry) = entry {
                 self.write(&entry).await;
             }
@@ -321,10 +327,13 @@ struct EventFailure {
 
 impl OpenEvent {
     fn new(subject: &Subject, wall: Timestamp, made: u64, steady: Duration) -> Self {
-        let own = &subject.name;
+        // Unique: a replica makes one with this number once, and no two start in the same microsecond.
+        let unique = format!(".{:x}.{made:x}", wall.as_microsecond());
+        let most = subject.name.floor_char_boundary(NAME_BYTES - unique.len());
+        // A part of a name does not end with a dash, nor with a dot.
+        let own = subject.name.get(..most).unwrap_or_default().trim_end_matches(['-', '.']);
         OpenEvent {
-            // Unique: a replica makes one with this number once, and no two start in the same microsecond.
-            name: format!("{own}.{:x}.{made:x}", wall.as_microsecond()),
+            name: format!("{own}{unique}"),
             namespace: subject.namespace.clone(),
             count: 1,
             last: steady,

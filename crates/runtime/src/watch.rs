@@ -34,6 +34,10 @@ pub use selector::Selector;
 pub use sink::Sink;
 use source::Source;
 
+/// Failures in a row after which the watches that wait for the jobs of a kind begin without them. Units of
+/// those jobs go on waiting.
+const WAITED_FOR: u32 = 4;
+
 /// When a watch may begin, and the watch that may begin after its first LIST.
 #[derive(Debug, Default)]
 pub struct Turn {
@@ -131,8 +135,7 @@ pub async fn watch_while_served<T: Kind>(
                     backoff.reset();
                 }
                 left_out(resource.plural, &event, &sink.metrics);
-                let is_first = matches!(event, watcher::Event::Init);
-                if is_first && !send(begins(&source, &sink), &sink).await {
+                if matches!(event, watcher::Event::Init) && !send(begins(&source, &sink), &sink).await {
                     return;
                 }
                 to_event::<T>(event, &sink)
@@ -142,9 +145,12 @@ pub async fn watch_while_served<T: Kind>(
                 if sink.declared.is_some() && is_not_served(&error) {
                     return;
                 }
-                let wait = backoff.delay_after(&error);
+                let wait = *delay.insert(backoff.delay_after(&error));
                 report(resource.plural, &error, wait);
-                delay = Some(wait);
+                // One job that the API server cannot read must not keep all Frameworks waiting.
+                if sink.declared.is_some() && backoff.failures >= WAITED_FOR {
+                    turn.pass();
+                }
                 continue;
             }
         };

@@ -164,6 +164,39 @@ async fn readers_that_were_allowed_share_the_reviews_of_the_others_too() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn positions_without_number_push_no_scraper_out() {
+    let gate = Fake::default().gate();
+    let unit = |second, number| Wanted::Position(Key::new("team", &format!("{second}-{number}")));
+    gate.check(&with("Bearer good"), &Wanted::Metrics).await.unwrap();
+    for second in 0..2 * ALLOWED.as_secs() {
+        for number in 0..100 {
+            let _ = gate.check(&with("Bearer good"), &unit(second, number)).await;
+        }
+        assert_eq!(gate.check(&with("Bearer good"), &Wanted::Metrics).await, Ok(()), "after {second} s");
+        assert!(gate.memory().decisions.len() <= DECISIONS);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn positions_that_are_asked_for_again_leave_a_scraper_its_reviews() {
+    let gate = Fake::default().gate();
+    let unit = |number| Wanted::Position(Key::new("team", &format!("unit-{number}")));
+    gate.check(&with("Bearer good"), &Wanted::Metrics).await.unwrap();
+    for number in 0..100 {
+        gate.check(&with("Bearer good"), &unit(number)).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    tokio::time::sleep(ALLOWED).await;
+    let mut allowed = 0;
+    for number in 0..100 {
+        allowed += u32::from(gate.check(&with("Bearer good"), &unit(number)).await.is_ok());
+    }
+    assert_eq!(allowed, RENEWALS + REVIEWS, "all reviews of that second are used up");
+    assert_eq!(gate.check(&with("Bearer good"), &Wanted::Metrics).await, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_open_gate_asks_nobody() {
     let gate = Gate::open(Clock::simulated(jiff::Timestamp::UNIX_EPOCH));
     assert_eq!(gate.check(&HeaderMap::new(), &position("other")).await, Ok(()));

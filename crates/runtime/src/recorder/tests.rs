@@ -116,6 +116,40 @@ async fn repeated_reports_raise_a_count_at_powers_of_two() {
     assert!(sent[1].1.contains(&format!("/events/{name}?")), "{}", sent[1].1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_event_about_an_object_with_a_long_name_has_a_name_that_fits() {
+    let (recorder, writer, sent) = recorder();
+    for name in ["x".repeat(NAME_BYTES), format!("x{}", "-.".repeat(125)), "short".to_owned()] {
+        recorder.record(Subject::unit(&Key::new("ns", &name), &name), report("Admitted"));
+    }
+    drop(recorder);
+    writer.run().await;
+    let sent = sent.lock().unwrap();
+    let names: Vec<&str> = sent.iter().map(|event| event.2["metadata"]["name"].as_str().unwrap()).collect();
+    let [long, dashes, short] = names[..] else { panic!("{names:?}") };
+    assert!(long.starts_with("xxx") && long.len() == NAME_BYTES, "{long}");
+    assert!(dashes.starts_with("x.") && short.starts_with("short."), "{names:?}");
+    assert_eq!(sent[0].2["regarding"]["name"].as_str().map(str::len), Some(NAME_BYTES), "the object's own");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_gauge_of_waiting_events_falls_when_they_are_written() {
+    let (recorder, writer, _) = recorder();
+    let metrics = Arc::clone(&recorder.metrics);
+    let shows = |waiting: usize| {
+        let text = metrics.text(Clock::system().now());
+        let line = format!("\nframeworkcontroller_queue_depth{{queue=\"events\"}} {waiting}\n");
+        assert!(text.contains(&line), "{text}");
+    };
+    for uid in ["f", "g"] {
+        recorder.record(Subject::framework(&framework(uid)), report("QuotaExceeded"));
+    }
+    shows(2);
+    drop(recorder);
+    writer.run().await;
+    shows(0);
+}
+
 /// A report of moved slots.
 fn moved(note: &str) -> (Subject, Report) {
     let lease = Subject::lease("fc", "frameworkcontroller-leader", "lease");

@@ -3,6 +3,9 @@
 //! [`kube::runtime::watcher()`] does the same with a selector that never changes. This one goes on with other
 //! slots: it lists only those that were granted. The watch begins at the version up to which it had shown the
 //! others, so that these are not sent again. Events that the LIST has shown already are left out.
+//!
+//! A page that fails is asked for again. Otherwise no LIST of thousands of pages would end while the API
+//! server is busy.
 
 use std::time::Duration;
 
@@ -26,6 +29,9 @@ const WATCH_SECONDS: u32 = 290;
 /// A watch without any event for so long has lost its connection.
 const SILENCE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
 
+/// How often in a row a page is asked for before the LIST begins again.
+pub(super) const TRIES: u32 = 5;
+
 type Changes<T> = BoxStream<'static, kube::Result<WatchEvent<Watched<T>>>>;
 
 /// The LISTs and the watches of one kind.
@@ -36,6 +42,8 @@ pub struct Source<T> {
     page: u32,
     /// Objects in a page while none is too large.
     whole_page: u32,
+    /// How often in a row the page that is asked for has failed.
+    failures: u32,
     /// How the kind is divided into slots.
     division: Division,
     /// The label selector of the watch.
@@ -76,6 +84,7 @@ impl<T: Kind> Source<T> {
             api: resource.api(client, namespace),
             page: resource.page,
             whole_page: resource.page,
+            failures: 0,
             division: resource.division,
             labels: None,
             part: None,
@@ -165,10 +174,7 @@ impl<T: Kind> Source<T> {
                 match self.api.list(&params).await {
                     Ok(list) => self.take(list),
                     Err(error) => {
-                        if matches!(&error, kube::Error::Service(cause) if cause.is::<TooLarge>()) {
-                            self.page = (self.page / 2).max(1);
-                        }
-                        self.begin_again();
+                        self.page_failed(&error);
                         Err(Error::InitialListFailed(error))
                     }
                 }
@@ -221,7 +227,22 @@ impl<T: Kind> Source<T> {
         }
     }
 
+    /// The LIST goes on with the page that failed. It begins again if that is its first page, or has expired,
+    /// or fails for long: a store that was restored to an older state never has the page.
+    fn page_failed(&mut self, error: &kube::Error) {
+        if matches!(error, kube::Error::Service(cause) if cause.is::<TooLarge>()) {
+            self.page = (self.page / 2).max(1);
+        }
+        self.failures += 1;
+        let has_expired = matches!(error, kube::Error::Api(status) if status.code == 410);
+        let is_first = matches!(self.step, Step::List { token: None });
+        if is_first || has_expired || self.failures >= TRIES {
+            self.begin_again();
+        }
+    }
+
     fn take(&mut self, list: ObjectList<Watched<T>>) -> Result<Option<Event<Watched<T>>>, Error> {
+        self.failures = 0;
         let is_set = |text: &String| !text.is_empty();
         let token = list.metadata.continue_.filter(is_set);
         let version = list.metadata.resource_version.filter(is_set);
@@ -313,6 +334,7 @@ impl<T: Kind> Source<T> {
     }
 
     fn begin_again(&mut self) {
+        self.failures = 0;
         if self.part.is_none() {
             self.version = None;
             self.floors.clear();

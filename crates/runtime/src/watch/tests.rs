@@ -221,6 +221,31 @@ async fn a_list_that_fails_is_tried_again_with_growing_delays() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_page_that_fails_is_asked_for_again_and_no_page_before_it() {
+    let script = Script::new(vec![
+        list("10", "more", &[pod("job-a", "3", "job-attempt")]),
+        (503, String::new()),
+        (200, " ".repeat(crate::pace::MOST_BYTES + 1)),
+        list("10", "", &[pod("job-b", "5", "job-attempt")]),
+    ]);
+    assert_eq!(seen(&script).await, ["restarted", "listed job-a", "listed job-b", "synced"]);
+    let asked = script.asked();
+    assert!(asked[1..4].iter().all(|uri| uri.contains("continue=more")), "{asked:?}");
+    assert!(asked[2].contains("limit=500") && asked[3].contains("limit=250"), "{asked:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_begins_again_if_its_page_has_expired_or_fails_for_long() {
+    let first = |version| list(version, "more", &[pod("job-a", "3", "job-attempt")]);
+    let mut replies = vec![first("10"), (410, gone().to_string()), first("20")];
+    // The store was restored: it never had the version of the page.
+    replies.extend((0..source::TRIES).map(|_| (500, String::new())));
+    replies.extend([first("30"), (500, String::new()), list("30", "", &[])]);
+    let expected = [["restarted", "listed job-a"].repeat(3), vec!["synced"]].concat();
+    assert_eq!(seen(&Script::new(replies)).await, expected);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_watch_too_far_behind_after_failures_lists_soon() {
     let mut replies = vec![list("10", "", &[])];
     replies.extend((0..5).map(|_| (503, String::new())));
@@ -473,6 +498,20 @@ fn sweeps() -> Arc<DeclaredKind> {
 fn sweep(name: &str, version: &str, spec: Value) -> Value {
     let metadata = json!({"name": name, "namespace": "ns", "uid": name, "resourceVersion": version});
     json!({"kind": "Sweep", "apiVersion": "example.com/v1", "metadata": metadata, "spec": spec})
+}
+
+#[tokio::test(start_paused = true)]
+async fn jobs_that_cannot_be_listed_keep_no_other_watch_from_its_begin() {
+    let [first, mut second] = Turn::chain();
+    let script = Script::new(vec![(500, String::new()); 40]);
+    let (sender, _receiver) = mpsc::channel(64);
+    let sink = Sink::new(sender, Metrics::new(), Arc::default()).of_kind(sweeps());
+    let (selector, rng) = (Selector::of::<DeclaredText>(), fastrand::Rng::with_seed(1));
+    let watching = tokio::spawn(watch::<DeclaredText>(script.client(), selector, sink, first, rng));
+    let begins = tokio::time::timeout(Duration::from_secs(60), second.comes()).await;
+    assert_eq!(begins, Ok(true), "{:?}", script.asked());
+    assert!(script.asked().len() >= 4, "a failure or two are no reason");
+    watching.abort();
 }
 
 #[tokio::test(start_paused = true)]

@@ -137,13 +137,17 @@ impl Entry {
         self.state.as_ref()?.observed(&self.known.objects)
     }
 
-    /// Whether a crash would lose a create that was acknowledged, and a write can prevent that: nothing is
-    /// written of a Framework that cannot be read.
+    /// Whether a crash would lose a create that was acknowledged, and a write can prevent that. Nothing is
+    /// written of a Framework that cannot be read, or that is deleted before its first status. The first
+    /// ConfigMap is not lost then: it is taken over as long as there is no status (rule A11).
     pub fn has_unrecorded(&self) -> bool {
-        let is_readable = self.state.as_ref().is_some_and(|state| state.persisted.is_some());
+        let persisted = self.state.as_ref().and_then(|state| state.persisted.as_ref());
+        let is_written = persisted.is_some_and(|persisted| {
+            persisted.status.is_some() || persisted.framework.metadata.deletion_timestamp.is_none()
+        });
         let objects = &self.known.objects;
         let mut creates = objects.pod_creates.values().chain(&objects.config_map_create);
-        is_readable && creates.any(|create| matches!(create.outcome, Outcome::Acknowledged { .. }))
+        is_written && creates.any(|create| matches!(create.outcome, Outcome::Acknowledged { .. }))
     }
 
     /// A LIST with this number shows these slots. Objects without a label are in the slot of the Framework,

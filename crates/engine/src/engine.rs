@@ -251,7 +251,8 @@ impl Engine {
             if dispatch.is_empty() { None } else { budget.next(self.now.steady, self.sending.part()) };
         let asking =
             self.clock.probe.next().and_then(|at| Some(at.max(budget.next(self.now.steady, Part::Whole)?)));
-        [self.ready.next(), sending, asking, self.drain.settles_at].into_iter().flatten().min()
+        let reset = self.clock.next_reset();
+        [self.ready.next(), sending, asking, reset, self.drain.settles_at].into_iter().flatten().min()
     }
 
     /// Counts all Frameworks and their objects: costs O(Frameworks).

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use framework_api::FrameworkStatus;
 use framework_api::name::SLOT_LABEL;
+use framework_api::{ExecutionType, FrameworkStatus};
 use framework_core::observed::{Admission, Objects};
 use framework_core::plan::Report;
 use framework_core::snapshot::Trigger;
@@ -202,6 +202,11 @@ impl FrameworkState {
             && let (Some(persisted), Some(before)) = (&mut self.persisted, before)
         {
             persisted.framework = before;
+        }
+        let spec = self.persisted.as_ref().map(|persisted| &persisted.framework.spec);
+        if spec.is_some_and(|spec| spec.execution_type == ExecutionType::Stop) {
+            // A large Framework is evaluated up to a second later, and its Pods would be deleted then.
+            drop(self.outgoing.outbox.take_creates());
         }
         let write = &mut self.outgoing.write;
         if self.persisted.is_none() {

@@ -16,13 +16,19 @@ use framework_message::backoff::Failures;
 
 use crate::delayed::{Delayed, DelayedAction};
 use crate::dispatch::Class;
+use crate::object::Reply;
 use crate::outbox::{Lookup, Outbox, Why};
 use crate::persisted::Persisted;
 use crate::probes::Probes;
+use crate::retry::{LASTING, delay};
 use crate::status_write::StatusWrite;
 
 /// The most names whose failures are counted: a few for each of 10,000 Tasks.
 const MOST_FAILURES: usize = 32_768;
+
+/// The least time between two repetitions of deletes that have failed again and again. A webhook may refuse
+/// each of 10,000 Pods for ever: at most an eighth of the default budget is spent on them.
+const BETWEEN_DELETES: Duration = Duration::from_millis(100);
 
 /// The requests of one Framework.
 #[derive(Debug, Default)]
@@ -39,6 +45,8 @@ pub struct Outgoing {
     probes: Probes,
     /// How often a create, delete or confirmation failed in a row, by the name of its object.
     failures: BTreeMap<String, Failures>,
+    /// The last time that is planned for the repetition of a delete.
+    deletes_planned: Duration,
     /// The deletion of the Framework was asked for.
     retires: bool,
     /// Nothing is sent before this time: the API server asked for the pause, or requests cannot leave.
@@ -292,6 +300,19 @@ impl Outgoing {
         self.failures.entry(what.to_owned()).or_default().another(sent)
     }
 
+    /// A delete of the object with this UID failed. Returns how often in a row, and when it may be repeated.
+    /// Deletes that fail again and again take turns.
+    pub fn delete_failed(&mut self, uid: &str, reply: &Reply, now: Duration, jitter: u64) -> (u32, Duration) {
+        let failures = self.fail(uid, reply.was_sent());
+        let own = now + delay(reply, failures, jitter);
+        // One that did not leave costs the API server nothing.
+        if failures < LASTING || !reply.was_sent() {
+            return (failures, own);
+        }
+        self.deletes_planned = self.deletes_planned.max(now) + BETWEEN_DELETES;
+        (failures, own.max(self.deletes_planned))
+    }
+
     /// A request for this name succeeded: forgets the failures of the name.
     pub fn succeed(&mut self, what: &str) {
         self.failures.remove(what);
@@ -309,7 +330,10 @@ fn in_flight(instance: &Instance) -> Create {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+    use framework_message::Rejection;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -370,5 +394,43 @@ mod tests {
         (0..100_000).for_each(|number| _ = outgoing.fail(&format!("{number:06}"), true));
         assert_eq!(outgoing.failures.len(), MOST_FAILURES);
         assert_eq!(outgoing.fail("099999", true), 2, "the last ones are known");
+    }
+
+    #[test]
+    fn deletes_that_are_refused_again_and_again_take_turns() {
+        const PODS: u32 = 3000;
+        let (mut outgoing, end) = (Outgoing::default(), SECOND * 600);
+        let (reason, message) = (String::new(), String::new());
+        let refused = Reply::Refused(Rejection { code: 403, reason, message, retry_after: None });
+        let mut due: BTreeSet<(Duration, u32)> = (0..PODS).map(|pod| (Duration::ZERO, pod)).collect();
+        let mut sent = 0;
+        while let Some((now, pod)) = due.pop_first().filter(|(now, _)| *now < end) {
+            sent += 1;
+            let (_, at) = outgoing.delete_failed(&pod.to_string(), &refused, now, 0);
+            due.insert((at, pod));
+        }
+        // Each Pod by its own back-off four times, and then ten Pods a second.
+        assert!((15_000..=4 * PODS + 6000).contains(&sent), "{sent}");
+        let last = due.last().expect("all but one wait").0;
+        assert!(last <= end + SECOND * 310, "each has its turn in five minutes: {last:?}");
+    }
+
+    #[test]
+    fn a_few_refused_deletes_follow_their_own_back_off() {
+        let mut outgoing = Outgoing::default();
+        let unknown = Reply::Unknown("timed out".to_owned());
+        for failures in 1..=8 {
+            let own = SECOND + delay(&unknown, failures, 7);
+            for uid in ["a", "b", "c"] {
+                assert_eq!(outgoing.delete_failed(uid, &unknown, SECOND, 7), (failures, own));
+            }
+        }
+        let not_sent = Reply::NotSent("connection refused".to_owned());
+        for failures in 1..=5 {
+            for pod in 0..1000 {
+                let found = outgoing.delete_failed(&pod.to_string(), &not_sent, SECOND, 7);
+                assert_eq!(found, (failures, SECOND + delay(&not_sent, failures, 7)), "an outage passes");
+            }
+        }
     }
 }

@@ -8,6 +8,10 @@ use framework_message::{Rejection, Reply};
 /// The pause after a 429 without a `Retry-After`.
 pub const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// From so many failures in a row on, the reason seems to last. For a moment after it has started, an API
+/// server refuses all requests that need a role.
+pub const LASTING: u32 = 4;
+
 /// The delay that a refusal asks for.
 pub fn retry_after(rejection: &Rejection) -> Duration {
     rejection.pause().unwrap_or_default()

@@ -5,7 +5,7 @@
 //! that cannot be decoded makes only its own Framework unreadable. Large statuses keep off the threads that
 //! move bytes. Only one at a time is compressed with the best effort, because that costs memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -16,7 +16,8 @@ use tracing::error;
 use framework_api::codec::{self, Effort, EncodeError};
 use framework_api::config::CompressionCodec;
 use framework_api::status::TaskRoleStatus;
-use framework_api::{FrameworkStatus, State};
+use framework_api::{FrameworkStatus, State, name};
+use framework_core::pod_map::PodName;
 use framework_core::size::SizeLimits;
 use framework_engine::compression::{Compression, LARGEST_RAW};
 use framework_engine::object::{FrameworkObject, Unreadable};
@@ -63,11 +64,43 @@ const NO_TASKS: &str =
 const TASKS_OUT_OF_ORDER: &str = "status.attemptStatus.taskRoleStatuses: a Task of a TaskRole is missing or out of \
                                   place; taskStatuses must have the indexes 0, 1 and so on";
 
-/// The reason why the Tasks of a status cannot be used, if there is one.
-fn defect_of(status: &FrameworkStatus) -> Option<&'static str> {
+/// Why a status is unreadable in which another client has renamed a Pod or a TaskRole. Pods are found by
+/// name, and those that no Task seems to have would be deleted.
+const POD_RENAMED: &str = "status.attemptStatus.taskRoleStatuses: a Task has a wrong podName; it must be \
+                           <Framework>-<TaskRole>-<index>";
+
+/// Why a status is unreadable in which another client has written a TaskRole twice.
+const TASK_ROLE_TWICE: &str = "status.attemptStatus.taskRoleStatuses: a second TaskRole of the same name \
+                               has a podUID; names must be unique";
+
+/// The reason why the Tasks of a status cannot be used, if there is one. `framework`: its name.
+fn defect_of(framework: &str, status: &FrameworkStatus) -> Option<&'static str> {
     let Some(roles) = &status.attempt_status.task_role_statuses else { return Some(NO_TASKS) };
     let in_order = |role: &TaskRoleStatus| (0..).zip(&role.task_statuses).all(|(at, task)| task.index == at);
-    (!roles.iter().all(in_order)).then_some(TASKS_OUT_OF_ORDER)
+    if !roles.iter().all(in_order) {
+        return Some(TASKS_OUT_OF_ORDER);
+    }
+    if !roles.iter().all(|role| names_its_pods(framework, role)) {
+        return Some(POD_RENAMED);
+    }
+    // The original accepts several TaskRoles of one name, and creates Pods of the first one only.
+    let mut names = BTreeSet::new();
+    let is_one = roles.iter().all(|role| names.insert(role.name.as_str()) || !has_pods(role));
+    (!is_one).then_some(TASK_ROLE_TWICE)
+}
+
+/// Whether the Tasks of a TaskRole have the names of Pods that the controller gives them.
+fn names_its_pods(framework: &str, role: &TaskRoleStatus) -> bool {
+    let first = name::pod_name(framework, &role.name, 0);
+    let stem = PodName::new(&first).stem;
+    role.task_statuses.iter().all(|task| {
+        let index = u32::try_from(task.index).ok();
+        PodName::new(&task.attempt_status.pod_name) == PodName { stem, index }
+    })
+}
+
+fn has_pods(role: &TaskRoleStatus) -> bool {
+    role.task_statuses.iter().any(|task| task.attempt_status.pod_uid.is_some())
 }
 
 impl Compressor {
@@ -158,7 +191,7 @@ impl Compressor {
     pub fn open(&self, object: &mut FrameworkObject) {
         let Ok((framework, Some(status))) = &mut object.content else { return };
         let Some(text) = &status.attempt_status.task_role_statuses_compressed else {
-            if let Some(reason) = defect_of(status) {
+            if let Some(reason) = defect_of(&object.key.name, status) {
                 object.content = Err(Unreadable {
                     reason: reason.into(),
                     framework: Some(Arc::clone(framework)),
@@ -174,7 +207,8 @@ impl Compressor {
         let compressed = status.stored(Some(text.clone()));
         let read = Arc::make_mut(status).decompress();
         let read = read.map_err(|error| format!("status.attemptStatus.taskRoleStatusesCompressed: {error}"));
-        match read.and_then(|read| defect_of(status).map_or(Ok(read), |defect| Err(defect.to_owned()))) {
+        let defect = || defect_of(&object.key.name, status);
+        match read.and_then(|read| defect().map_or(Ok(read), |defect| Err(defect.to_owned()))) {
             Ok(true) => {
                 if let Some(text) = compressed.attempt_status.task_role_statuses_compressed {
                     self.remember(Arc::clone(&object.uid), text, None, status);

@@ -31,6 +31,9 @@ const LEAST_REST: Duration = Duration::from_millis(1);
 impl Engine {
     /// Evaluates every Framework whose time has come.
     pub(super) fn evaluate(&mut self, now: Now, seed: u128) {
+        if self.clock.take_reset(now.steady) {
+            self.schedule_all(now);
+        }
         let mut keys = self.ready.take(now.steady);
         keys.retain(|key| {
             if self.is_paused(now, key) {

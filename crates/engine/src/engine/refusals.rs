@@ -3,12 +3,10 @@
 use framework_core::EventReason;
 use framework_core::plan::Report;
 use framework_message::{Key, Rejection};
+use tracing::warn;
 
 use super::Engine;
-
-/// From so many refusals in a row on, a refusal is reported. For a moment after it has started, an API server
-/// refuses all requests that need a role.
-const LASTING: u32 = 4;
+use crate::retry::LASTING;
 
 /// The name under which the refused deletes of a Framework are counted together.
 pub(super) const DELETES: &str = "deletes";
@@ -25,8 +23,18 @@ impl Engine {
         }
     }
 
+    /// The API server has accepted a status and answered with the version of before, so often in a row.
+    pub(super) fn report_undone_status(&mut self, key: &Key, failures: u32) {
+        warn!(framework = %key, failures, "a status write was accepted and changed nothing");
+        if failures >= LASTING {
+            let note = "the API server accepts the status and stores nothing of it: a webhook undoes the \
+                        change, or the CRD lacks its fields";
+            self.publish(key, vec![Report::warning(EventReason::StatusRefused, note.to_owned())]);
+        }
+    }
+
     /// The API server has refused to delete a Pod, or the ConfigMap, so often in a row. A webhook may refuse
-    /// each of 10,000 Pods once a minute, so the reports become rarer.
+    /// each of 10,000 Pods for ever, so the reports become rarer.
     pub(super) fn report_refused_delete(
         &mut self,
         key: &Key,

@@ -100,6 +100,12 @@ impl Engine {
         let overwrites = self.policy.defects.has(Defect::OverwriteOnConflict);
         let Some(state) = self.state(key) else { return };
         match reply {
+            Reply::Object(Object::Framework(object)) if object.resource_version <= base => {
+                let failures = state.outgoing.write.refused(true);
+                state.schedule.mark_dirty(now.steady);
+                self.repeat_at(now, key, REFUSED.delay(failures, jitter), true);
+                self.report_undone_status(key, failures);
+            }
             Reply::Object(Object::Framework(object)) => {
                 let mut reports = state.outgoing.write.accepted();
                 reports.extend(state.reported.accepted(object.form, &compression));
@@ -264,9 +270,8 @@ impl Engine {
             }
             Reply::Refused(_) | Reply::NotSent(_) | Reply::Unknown(_) => {
                 debug!(framework = %key, pod, uid, ?reply, "a delete failed and is retried");
-                let failures = state.outgoing.fail(uid, reply.was_sent());
-                let delay = delay(&reply, failures, jitter);
-                state.outgoing.delayed.add(now.steady + delay, hold);
+                let (failures, at) = state.outgoing.delete_failed(uid, &reply, now.steady, jitter);
+                state.outgoing.delayed.add(at, hold);
                 if let Reply::Refused(rejection) = &reply {
                     self.report_refused_delete(key, pod, rejection, failures);
                 }

@@ -245,19 +245,55 @@ fn a_status_without_its_tasks_is_unreadable() {
     assert_eq!(&*object.content.unwrap_err().reason, NO_TASKS);
 }
 
+/// Why a status is unreadable after this change of its TaskRoles.
+fn reason_after(change: impl FnOnce(&mut Vec<TaskRoleStatus>)) -> Option<String> {
+    let mut status = FrameworkStatus::clone(&status(3, "AttemptRunning"));
+    change(status.attempt_status.task_role_statuses.as_mut().unwrap());
+    let mut object = object(status);
+    compressor(None).open(&mut object);
+    object.content.err().map(|error| error.reason.to_string())
+}
+
 #[test]
 fn a_status_that_lacks_a_task_or_mixes_them_up_is_unreadable() {
     let broken = |change: fn(&mut Vec<Shared<framework_api::status::TaskStatus>>)| {
-        let mut status = FrameworkStatus::clone(&status(3, "AttemptRunning"));
-        change(&mut status.attempt_status.task_role_statuses.as_mut().unwrap()[0].task_statuses);
-        let mut object = object(status);
-        compressor(None).open(&mut object);
-        object.content.map(|_| ()).map_err(|error| error.reason.to_string())
+        reason_after(|roles| change(&mut roles[0].task_statuses))
     };
-    assert_eq!(broken(|_| {}), Ok(()));
-    assert_eq!(broken(|tasks| drop(tasks.pop())), Ok(()), "one less is another taskNumber");
-    assert_eq!(broken(|tasks| drop(tasks.remove(1))), Err(TASKS_OUT_OF_ORDER.to_owned()));
-    assert_eq!(broken(|tasks| tasks.swap(0, 2)), Err(TASKS_OUT_OF_ORDER.to_owned()));
+    assert_eq!(broken(|_| {}), None);
+    assert_eq!(broken(|tasks| drop(tasks.pop())), None, "one less is another taskNumber");
+    assert_eq!(broken(|tasks| drop(tasks.remove(1))).as_deref(), Some(TASKS_OUT_OF_ORDER));
+    assert_eq!(broken(|tasks| tasks.swap(0, 2)).as_deref(), Some(TASKS_OUT_OF_ORDER));
+}
+
+#[test]
+fn a_status_that_renames_a_pod_or_a_task_role_is_unreadable() {
+    for (task, pod) in [(0, "job-x-0"), (0, "job-w-1"), (0, "job-w-00"), (0, "job2-w-0"), (0, ""), (2, "x")] {
+        let reason = reason_after(|roles| {
+            roles[0].task_statuses[task].to_mut().attempt_status.pod_name = pod.to_owned();
+        });
+        assert_eq!(reason.as_deref(), Some(POD_RENAMED), "{pod:?} of Task {task}");
+    }
+    let reason = reason_after(|roles| roles[0].name = "x".to_owned());
+    assert_eq!(reason.as_deref(), Some(POD_RENAMED));
+    let mut zipped = FrameworkStatus::clone(&status(3, "AttemptRunning"));
+    zipped.attempt_status.task_role_statuses.as_mut().unwrap()[0].name = "x".to_owned();
+    let zipped = compressor(Some(0)).compressed("f", &Arc::new(zipped), false, &ROOM).unwrap();
+    let mut object = object(zipped);
+    compressor(None).open(&mut object);
+    assert_eq!(&*object.content.unwrap_err().reason, POD_RENAMED);
+}
+
+#[test]
+fn of_task_roles_with_one_name_only_the_first_may_have_pods() {
+    let twice = |pod: Option<&str>| {
+        reason_after(|roles| {
+            let mut second = roles[0].clone();
+            second.task_statuses[2].to_mut().attempt_status.pod_uid = pod.map(str::to_owned);
+            roles.push(second);
+        })
+    };
+    assert_eq!(twice(None), None, "the original leaves such statuses");
+    assert_eq!(twice(Some("pod")).as_deref(), Some(TASK_ROLE_TWICE));
 }
 
 #[test]

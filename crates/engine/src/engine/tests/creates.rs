@@ -6,7 +6,8 @@ use std::time::Duration;
 use framework_api::State;
 use framework_core::observed::{ConfigMapFacts, Create, Outcome, PodPhase};
 
-use super::cluster::{Cluster, not_found, policy, refusal};
+use super::cluster::{Cluster, generous, not_found, policy, refusal};
+use crate::engine::EngineSettings;
 use crate::event::Event;
 use crate::object::{ConfigMapObject, Reply};
 use framework_message::{Key, Rejection, Slots};
@@ -68,6 +69,21 @@ fn a_lost_create_is_found_by_a_get_before_its_task_ends() {
     assert!(cluster.pods.is_empty(), "it was found and deleted");
     cluster.watch.extend(unseen);
     cluster.live(SECOND * 5);
+    assert_eq!(cluster.state("job"), State::Completed);
+}
+
+#[test]
+fn a_stop_keeps_creates_that_wait_for_the_budget_from_leaving() {
+    let mut cluster = Cluster::with(policy(), EngineSettings { max_in_flight: 1, ..generous() });
+    // So many Tasks are evaluated at most five times a second.
+    cluster.creating("job", 2000);
+    cluster.stop("job");
+    cluster.deliver();
+    cluster.serve("create job-w");
+    cluster.turn();
+    assert_eq!(cluster.waiting(), [""; 0], "those of the plan before are dropped");
+    cluster.live(SECOND * 10);
+    assert_eq!(cluster.count("create job-w"), 1, "{:?}", cluster.log);
     assert_eq!(cluster.state("job"), State::Completed);
 }
 

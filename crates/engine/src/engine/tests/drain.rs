@@ -62,3 +62,24 @@ fn a_create_without_a_reply_does_not_hold_a_stop_up() {
     cluster.turn();
     assert!(cluster.heard.drained, "the next replica deletes its leftovers");
 }
+
+#[test]
+fn a_framework_deleted_before_its_first_status_holds_no_drain_up() {
+    let mut cluster = Cluster::new(policy());
+    cluster.create_framework("job", 1);
+    cluster.deliver();
+    cluster.turn();
+    // A finalizer of another client holds it.
+    cluster.edit("job", |framework| {
+        framework.metadata.deletion_timestamp =
+            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(Default::default()));
+    });
+    cluster.deliver();
+    cluster.serve("create map job");
+    cluster.deliver();
+    cluster.pass(SECOND);
+    cluster.step(Event::Drain(Slots::ALL));
+    cluster.turn();
+    assert!(cluster.heard.drained, "nothing is to be written");
+    assert_eq!(cluster.log, ["create map job"]);
+}

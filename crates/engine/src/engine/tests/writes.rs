@@ -6,7 +6,7 @@ use framework_api::State;
 
 use super::cluster::{Cluster, generous, not_found, policy, refusal};
 use crate::engine::EngineSettings;
-use crate::object::Reply;
+use crate::object::{Object, Reply};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -239,6 +239,28 @@ fn a_status_that_is_forbidden_for_long_is_reported() {
         let reports = cluster.heard.reports.iter().filter(|report| report.reason == "StatusRefused");
         assert_eq!(reports.count(), refusals.saturating_sub(3), "the first ones may pass");
     }
+}
+
+#[test]
+fn a_status_that_is_accepted_and_not_stored_is_tried_rarely() {
+    let mut cluster = Cluster::new(policy());
+    cluster.create_held("job", 1);
+    cluster.deliver();
+    cluster.turn();
+    for undone in 1..=5_usize {
+        // A webhook has undone the change: the version is the one of before.
+        let before = cluster.frameworks["job"].clone();
+        cluster.answer("put", Reply::Object(Object::Framework(before)));
+        cluster.pass(SECOND * 7 / 10);
+        assert!(cluster.open.is_empty(), "{:?}", cluster.waiting());
+        cluster.pass(SECOND * 60);
+        assert_eq!(cluster.waiting(), ["put job AttemptCreationPending"]);
+        let reports = cluster.heard.reports.iter().filter(|report| report.reason == "StatusRefused");
+        assert_eq!(reports.count(), undone.saturating_sub(3), "the first ones may pass");
+    }
+    cluster.serve("put");
+    cluster.start("job");
+    assert_eq!(cluster.waiting(), ["create map job"], "once it is stored, the Framework goes on");
 }
 
 #[test]

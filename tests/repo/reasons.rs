@@ -135,7 +135,11 @@ fn explained(reason: EventReason) -> Text {
 
 fn unit(reason: Reason) -> Text {
     match reason {
-        Reason::Waiting => ("it has just entered the queue, and its release is the next write", NOTHING),
+        Reason::Waiting => (
+            "it has just entered the queue, and its release is the next write; with a message, the API server \
+             refuses that write, and others are released meanwhile",
+            "if there is a message, read it",
+        ),
         Reason::QueueNotFound => {
             ("its namespace has no Queue of that name", "create the Queue, or correct the label of the job")
         }
@@ -211,10 +215,8 @@ const QUEUED: [(&str, &str, Text); 4] = [
 fn events() -> String {
     let mut table =
         "\n## Events\n| reason | type | about | cause | remedy |\n|---|---|---|---|---|\n".to_owned();
-    // Neither is ever news: every unit begins to wait, and another unit's release has an Event.
-    let units =
-        Reason::ALL.into_iter().filter(|reason| !matches!(reason, Reason::Waiting | Reason::Overtaken));
-    let units = units.map(EventReason::Unit);
+    // That is never news: the release of the other unit has an Event.
+    let units = Reason::ALL.into_iter().filter(|reason| *reason != Reason::Overtaken).map(EventReason::Unit);
     for reason in EventReason::ALL.into_iter().chain(units) {
         let ((kind, about), (cause, remedy)) = (subject(reason), explained(reason));
         let _ = writeln!(table, "| `{}` | {kind} | {about} | {cause} | {remedy} |", reason.as_str());

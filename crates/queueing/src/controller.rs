@@ -250,6 +250,7 @@ impl QueueController {
         self.resume(now);
         self.sync_jobs(now);
         self.list_recovered(now);
+        self.consider_refused(now);
         self.stale.namespaces.extend(self.namespaces.due(now.steady, time).cloned());
         // A unit that was read says to which job Pods belong.
         self.recount_pods(left);
@@ -276,7 +277,8 @@ impl QueueController {
         let lapses = self.usage.expires_at().map(on_the_wall);
         let (settles, later) = (self.recovery.settles_at(), self.outgoing.next_due());
         let recount = (!self.stale.pods.is_empty()).then_some(now.steady);
-        [recount, settles, self.namespaces.others_at(), round, lapses, later].into_iter().flatten().min()
+        let (others, refused) = (self.namespaces.others_at(), self.stale.refused.next());
+        [recount, settles, others, refused, round, lapses, later].into_iter().flatten().min()
     }
 
     /// Whether no request is on its way.

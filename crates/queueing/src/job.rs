@@ -18,8 +18,9 @@ pub struct JobState {
     pub resumed: Option<(Arc<str>, u128)>,
     /// One of those requests got no reply, and may land.
     pub unsure: bool,
-    /// UID of the job whose Pod templates cannot get labels when it is resumed.
-    pub unlabelled: Option<Arc<str>>,
+    /// UID of the job whose Pod templates cannot get labels when it is resumed, and in which version; `None`:
+    /// in any.
+    unlabelled: Option<(Arc<str>, Option<u128>)>,
     /// UID of the job of which the API server refused a request for good, and its message.
     pub refused: Option<(Arc<str>, String)>,
     /// UID of the JobSet whose Pod templates got labels, or cannot get them.
@@ -62,6 +63,20 @@ impl JobState {
         if !self.unsure {
             self.resumed = None;
         }
+    }
+
+    /// The API server refused the labels of the last request that resumes the job. An edit of the job may be
+    /// the reason, so its next version may get labels, unless that is refused, too.
+    pub fn refuses_labels(&mut self) {
+        let Some((uid, version)) = self.resumed.clone() else { return };
+        let is_again = self.unlabelled.as_ref().is_some_and(|(of, _)| *of == uid);
+        self.unlabelled = Some((uid, (!is_again).then_some(version)));
+    }
+
+    /// Whether the job is resumed without labels as it is.
+    pub fn is_unlabelled(&self, uid: &Arc<str>, resource_version: u128) -> bool {
+        let is_it = |version: &Option<u128>| version.is_none_or(|version| version == resource_version);
+        self.unlabelled.as_ref().is_some_and(|(of, version)| of == uid && is_it(version))
     }
 
     /// The message with which the API server refused a request of the job with that UID for good.

@@ -9,6 +9,24 @@ use framework_core::observed::Admission;
 use framework_core::plan::Report;
 use framework_message::Key;
 
+use crate::consumer::NamedKind;
+
+/// The kind of a job, as an Event names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KindName {
+    /// Its `apiVersion`.
+    pub api_version: String,
+    /// Its `kind`.
+    pub kind: String,
+}
+
+impl KindName {
+    /// The name of this kind.
+    pub fn of(kind: &NamedKind) -> Self {
+        KindName { api_version: kind.api_version().to_owned(), kind: kind.kind().to_owned() }
+    }
+}
+
 /// A decision that the caller carries out.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
@@ -30,7 +48,7 @@ pub enum Outcome {
         /// The generations of the released growths, sorted.
         growths: Vec<i64>,
     },
-    /// The API server stored a new reason of a unit.
+    /// The API server stored a new reason of a unit, or refuses its status for good: it waits then.
     StatusStored {
         /// Its name.
         unit: Key,
@@ -43,10 +61,10 @@ pub enum Outcome {
         /// How it waited, if it was released.
         waited: Option<Wait>,
     },
-    /// A job stays suspended, for a reason that no unit names.
+    /// A job stays suspended, or Tasks of a Framework wait, for a reason that no unit names.
     StaysSuspended {
         /// Its kind.
-        row: Arc<JobKindRow>,
+        row: KindName,
         /// Its name.
         job: Key,
         /// Its UID.

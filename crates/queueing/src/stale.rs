@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
-use framework_message::Key;
+use framework_message::{Dues, Key};
 
 use crate::consumer::ConsumerKey;
 
@@ -25,4 +26,6 @@ pub struct Stale {
     pub queue_facts: BTreeMap<Key, Option<bool>>,
     /// Queues whose status may differ from the counts.
     pub queues: BTreeSet<Key>,
+    /// Units whose status was refused for good: when, on the monotonic clock, they are considered again.
+    pub refused: Dues<Key, Duration>,
 }

@@ -71,6 +71,10 @@ pub struct UnitWrites {
     pub finished_version: Option<u128>,
     /// Failures in a row.
     pub failures: Failures,
+    /// The version at which the last write conflicted.
+    pub conflicted: Option<u128>,
+    /// Writes that were refused for good, or conflicted at an unchanged version.
+    pub refusals: Failures,
     /// Nothing is sent before.
     pub not_before: Duration,
 }
@@ -153,9 +157,11 @@ impl UnitState {
                 (Phase::Dequeued, Reason::Admitted, String::new())
             }
             (None, UnitDecision::Wait(reason, message)) => (Phase::Enqueued, *reason, message.clone()),
-            // One reason has one message, or each release would rewrite those of all that wait.
+            // One reason has one message, or each release would rewrite those of all that wait. Only a status
+            // that is refused gives `Waiting` one.
             (Some(Phase::Enqueued), UnitDecision::Wait(reason, message))
-                if stored.reason != Some(*reason) =>
+                if stored.reason != Some(*reason)
+                    || *reason == Reason::Waiting && stored.message.is_empty() =>
             {
                 (Phase::Enqueued, *reason, message.clone())
             }

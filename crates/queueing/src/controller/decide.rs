@@ -12,9 +12,9 @@ use framework_queue::{Decision, UnitUpdate};
 use jiff::Timestamp;
 
 use super::QueueController;
-use crate::consumer::{Consumer, ConsumerKey};
+use crate::consumer::{Consumer, ConsumerKey, NamedKind};
 use crate::object::{Overtaken, UnitObject};
-use crate::outcome::{Outcome, Wait};
+use crate::outcome::{KindName, Outcome, Wait};
 use crate::outgoing::Work;
 use crate::unit::UnitDecision;
 use framework_message::{Key, Now};
@@ -191,7 +191,8 @@ impl QueueController {
         let state = self.job_states.entry(key.clone()).or_default();
         let is_news = state.says(&uid, reason.as_ref().map(|reason| reason.note.as_str()));
         if let (true, Some(report), Some(object)) = (is_news, reason, self.objects.declared_job(key)) {
-            let (row, job) = (Arc::clone(&object.row), key.key.clone());
+            let row = KindName::of(&NamedKind::Declared(Arc::clone(&object.row)));
+            let job = key.key.clone();
             self.outcomes.push(Outcome::StaysSuspended { row, job, uid, report });
         }
     }

@@ -75,6 +75,7 @@ impl QueueController {
         self.counts.replace(state.counted.as_ref(), None);
         self.reserve(state.reserves, None);
         self.objects.units_by_job.depends(key, state.depends_on.as_ref(), None);
+        self.stale.refused.set(key, None);
         let waits = matches!(state.counted, Some(Counted::Waiting(..)));
         if let (true, Some(owner), Some(overtaken)) = (waits, state.owner, state.overtaken) {
             self.left_places.insert(key.clone(), (owner, overtaken));
@@ -99,6 +100,7 @@ impl QueueController {
             if let UnitDecision::Release(place) = state.decision {
                 namespace_state.granted.remove(&place);
             }
+            namespace_state.refused.remove(&key.name);
             namespace_state.names.remove(&state.name_in_schedule);
             namespace_state.schedule.set_unit(state.name_in_schedule, None);
             self.stale.namespaces.insert(Arc::clone(&key.namespace));
@@ -249,10 +251,14 @@ impl QueueController {
             }
             self.stale.pods.extend(self.objects.set_job(&job, Some(&key)));
         }
-        match is_same {
-            true => self.stale.units.extend(key.unit()),
-            false => self.stale.units.extend(self.objects.units_of(&key).cloned()),
-        }
+        // An edit concerns no other unit that holds nothing.
+        let holds = |unit: &Key| self.objects.units.get(unit).is_some_and(|unit| self.may_hold(unit));
+        let concerned: Vec<Key> = match is_same {
+            true => Vec::new(),
+            false => self.objects.units_of(&key).filter(|unit| is_another || holds(unit)).cloned().collect(),
+        };
+        self.stale.units.extend(concerned);
+        self.stale.units.extend(key.unit());
         self.stale.jobs.insert(key);
     }
 

@@ -34,9 +34,11 @@ impl QueueController {
         let missing = given
             .into_iter()
             .find(|(priority, class, _)| self.objects.priority(*priority, class.as_deref()).is_none());
-        missing.and_then(|(_, class, whose)| {
+        if let Some((_, class, whose)) = missing {
             let class = class.as_deref().unwrap_or_default();
-            of(Reason::PriorityClassNotFound, format!("there is no PriorityClass {class}{whose}"))
-        })
+            return of(Reason::PriorityClassNotFound, format!("there is no PriorityClass {class}{whose}"));
+        }
+        let refused = self.namespaces.get(&unit.key.namespace)?.refused.get(&unit.key.name)?;
+        of(Reason::Waiting, refused.clone())
     }
 }

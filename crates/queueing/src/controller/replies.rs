@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use framework_api::queue::Reason;
 use framework_core::Defect;
 use jiff::Timestamp;
 use tracing::{debug, warn};
@@ -10,9 +11,14 @@ use super::QueueController;
 use crate::consumer::ConsumerKey;
 use crate::object::UnitObject;
 use crate::object::{Object, Reply};
+use crate::outcome::Outcome;
 use crate::outgoing::{Sent, Work};
-use crate::unit::PendingRequest;
+use crate::unit::{PendingRequest, UnitDecision};
 use framework_message::{Key, Now, Rejection, Ticket};
+
+/// Units of one namespace that are passed over at a time because their status is refused. Where it is refused
+/// for all, the units behind them keep their room, or thousands would be tried in turn.
+const MOST_REFUSED: usize = 100;
 
 impl QueueController {
     /// Whether a ticket is of a request of the controller.
@@ -69,21 +75,7 @@ impl QueueController {
                 state.writes.not_before = now.steady + self.settings.request_lifetime;
                 self.not_released(key);
             }
-            Reply::Refused(ref rejection) => {
-                if rejection.code == 409 {
-                    // Decided from an older version. The newer one is known already if the watch was faster.
-                    let known = self.objects.units.get(key).map_or(0, |unit| unit.resource_version);
-                    state.writes.unread =
-                        !matches!(pending, PendingRequest::Status { base, .. } if base < known);
-                } else {
-                    let Rejection { code, message, .. } = rejection;
-                    warn!(unit = %key, code, message, "a write of a QueueUnit was refused");
-                    state.writes.not_before = now.steady + state.writes.failures.delay_after(&reply, jitter);
-                    if releases && !state.writes.unsure {
-                        self.not_released(key);
-                    }
-                }
-            }
+            Reply::Refused(_) => self.unit_refused(now, key, pending, &reply, jitter),
             Reply::NotSent(reason) => {
                 debug!(unit = %key, reason, "a write of a QueueUnit was not sent");
                 state.writes.not_before = now.steady + state.writes.failures.delay(false, jitter);
@@ -103,6 +95,64 @@ impl QueueController {
             }
         }
         self.offer(Work::Unit(key.clone()));
+    }
+
+    /// A request about a unit was refused. A first conflict is repeated at once, from the newer version. One
+    /// that comes again although a read showed the same version is a webhook's, like other lasting refusals.
+    fn unit_refused(&mut self, now: Now, key: &Key, pending: PendingRequest, reply: &Reply, jitter: u64) {
+        let (Some(state), Reply::Refused(rejection)) = (self.unit_states.get_mut(key), reply) else { return };
+        let writes = &mut state.writes;
+        let is_conflict = rejection.code == 409;
+        if is_conflict {
+            // The newer version is known already if the watch was faster.
+            let known = self.objects.units.get(key).map_or(0, |unit| unit.resource_version);
+            writes.unread = !matches!(pending, PendingRequest::Status { base, .. } if base < known);
+            if writes.conflicted.replace(writes.base) != Some(writes.base) {
+                return;
+            }
+        }
+        let Rejection { code, message, .. } = rejection;
+        warn!(unit = %key, code, message, "a write of a QueueUnit was refused");
+        let is_status = matches!(pending, PendingRequest::Status { .. });
+        let is_granted = is_status && !writes.unsure && matches!(state.decision, UnitDecision::Release(_));
+        let refused = &mut self.namespaces.entry(&key.namespace).refused;
+        if is_granted && (is_conflict || rejection.is_permanent()) && refused.len() < MOST_REFUSED {
+            // It is not considered for a while: others get its room, and nothing is reserved for it.
+            let note = format!("the API server refuses its status: {message}");
+            refused.insert(Arc::clone(&key.name), note.clone());
+            state.overtaken = None;
+            let until = now.steady + writes.refusals.delay_after(reply, jitter);
+            self.stale.refused.set(key, Some(until));
+            let uid = state.uid.clone().filter(|_| writes.refusals.count() == 1);
+            self.outcomes.extend(uid.map(|uid| Outcome::StatusStored {
+                unit: key.clone(),
+                uid,
+                reason: Reason::Waiting,
+                note: Some(note.clone()),
+                waited: None,
+            }));
+            self.set_decision(key, UnitDecision::Wait(Reason::Waiting, note));
+            return self.not_released(key);
+        }
+        let failures = if is_conflict { &mut writes.refusals } else { &mut writes.failures };
+        writes.not_before = now.steady + failures.delay_after(reply, jitter);
+        let releases = matches!(pending, PendingRequest::Status { releases: true, .. });
+        if releases && !writes.unsure && !is_conflict {
+            self.not_released(key);
+        }
+    }
+
+    /// Units whose status was refused are considered again, once a write of them may be sent.
+    pub(super) fn consider_refused(&mut self, now: Now) {
+        for key in self.stale.refused.take(now.steady) {
+            let Some(state) = self.unit_states.get(&key) else { continue };
+            if now.steady < state.writes.not_before {
+                self.stale.refused.set(&key, Some(state.writes.not_before));
+                continue;
+            }
+            self.namespaces.entry(&key.namespace).refused.remove(&key.name);
+            self.stale.units.insert(key);
+        }
     }
 
     /// A release was not stored, and never will be. The unit waits, and its job may ask for something else.
@@ -149,7 +199,7 @@ impl QueueController {
                 Reply::NotSent(_) => state.not_resumed(),
                 Reply::Refused(rejection) => {
                     if rejection.code == 422 {
-                        state.unlabelled = state.resumed.as_ref().map(|(uid, _)| Arc::clone(uid));
+                        state.refuses_labels();
                     }
                     state.not_resumed();
                 }

@@ -128,7 +128,7 @@ impl QueueController {
                         (Sent::Label(key.clone(), Arc::clone(&child.job.uid)), request)
                     }
                     None => {
-                        let bare = state.unlabelled.as_ref() == Some(&job.uid);
+                        let bare = state.is_unlabelled(&job.uid, job.resource_version);
                         (Sent::Resume(key.clone()), resume_request(object, unit, bare))
                     }
                 }

@@ -40,7 +40,7 @@ impl QueueController {
     }
 
     /// The present requests of the job of a unit.
-    fn asks_now(&self, unit: &UnitObject) -> ResourceRequests {
+    pub(super) fn asks_now(&self, unit: &UnitObject) -> ResourceRequests {
         let given = || unit.requests.clone().unwrap_or_default();
         if !self.objects.sees(&unit.consumer.kind) {
             return given();

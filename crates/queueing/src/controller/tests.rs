@@ -35,6 +35,7 @@ mod quota;
 mod reasons;
 mod recovery;
 mod refused;
+mod refused_status;
 mod release;
 mod server;
 mod world;

@@ -89,10 +89,20 @@ impl QueueController {
         }
     }
 
-    /// Whether a unit depends on the Pods of its job. A unit that only waits does not: a user may have made
-    /// ten thousand of one Job, whose Pods come and go.
+    /// Whether a unit may hold something, or is being deleted with a request. A user may have made ten
+    /// thousand others of one Job, whose Pods come and go: those that only wait, and those that request
+    /// nothing.
+    pub(super) fn may_hold(&self, unit: &UnitObject) -> bool {
+        let is_more = unit.requests.as_ref().is_ok_and(|requests| !requests.is_empty());
+        is_more && !unit.is_of_framework() && (unit.deleting || !self.waits(unit))
+    }
+
+    /// Whether a unit depends on the Pods of its job. Of those that stay, only one does whose job asks for
+    /// less by now: its Pods may use the rest.
     pub(super) fn depends_on_pods(&self, unit: &UnitObject) -> bool {
-        !unit.is_of_framework() && (unit.deleting || !self.waits(unit))
+        let given = || unit.requests.clone().unwrap_or_default();
+        let asks_for_less = || given().min(&self.asks_now(unit)) != given();
+        self.may_hold(unit) && (unit.deleting || asks_for_less())
     }
 
     /// The job that a unit stands for, by namespace and UID; `None`: that is not known.

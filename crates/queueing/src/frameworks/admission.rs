@@ -33,7 +33,7 @@ impl FrameworkUnits {
             None if let Err(error) = &framework.requests => {
                 Some(without_unit(&format!("because its request is not known: {error}")))
             }
-            None if let Some((_, refusal)) = state.refused.as_ref().filter(|(of, _)| *of == uid) => {
+            None if let Some(refusal) = state.refusal(&uid) => {
                 Some(without_unit(&format!("because the API server refuses it: {refusal}")))
             }
             None => state.was_released(&uid).then(|| remade("is gone")),
@@ -61,9 +61,10 @@ impl FrameworkUnits {
         if unit.status.phase == Some(Phase::Dequeued) {
             return Some(remade("was released for less, or is being deleted"));
         }
-        // It is released next, or a reason follows.
-        let reason = unit.status.reason.filter(|reason| *reason != Reason::Waiting)?;
-        Some(Admission::Waiting { reason: reason.to_string(), message: unit.status.message.clone() })
+        // It is released next, or a reason follows, unless a message says that its status is refused.
+        let (reason, message) = (unit.status.reason?, &unit.status.message);
+        let says_why = reason != Reason::Waiting || !message.is_empty();
+        says_why.then(|| Admission::Waiting { reason: reason.to_string(), message: message.clone() })
     }
 
     /// The growths of a Framework that may begin: their generations, sorted.

@@ -1,5 +1,6 @@
 //! The POSTs of units.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use framework_core::queue::Stage;
@@ -33,6 +34,7 @@ impl FrameworkUnits {
             return None;
         }
         state.busy = Some(Arc::clone(&creation.uid));
+        state.growth = job.generation_of(&creation.unit);
         Some((Sent::Create(job.clone()), QueueRequest::CreateUnit(creation), slot))
     }
 
@@ -62,7 +64,8 @@ impl FrameworkUnits {
         })
     }
 
-    /// The unit of the first growth that has none. Queue and priority are those of the first unit.
+    /// The unit of the first growth that has none. After one that the API server refused, the next one has
+    /// its turn. Queue and priority are those of the first unit.
     fn growth_creation(&self, job: &ConsumerKey, framework: &Consumer) -> Option<UnitCreation> {
         if framework.deleting || framework.stage == Stage::Finished {
             return None;
@@ -72,7 +75,11 @@ impl FrameworkUnits {
             let requests = growth.requests.clone().ok()?;
             self.units.get(&unit).is_none().then_some((unit, requests, growth.since))
         };
-        let (unit, requests, enqueued) = framework.growths.iter().find_map(missing)?;
+        let state = self.unit_requests.get(&job.key);
+        let refused = state.and_then(|state| state.refused_growth(&framework.uid));
+        let next = refused.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut growths = framework.growths.range((next, Bound::Unbounded)).chain(&framework.growths);
+        let (unit, requests, enqueued) = growths.find_map(missing)?;
         let first = self.units.get(&job.unit()?);
         let first = first.filter(|unit| unit.owner.as_ref() == Some(&framework.uid));
         Some(UnitCreation {

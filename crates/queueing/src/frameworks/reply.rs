@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
+use framework_core::EventReason;
+use framework_core::plan::Report;
 use framework_message::backoff::Failures;
 use framework_message::{Key, Now, Rejection, Ticket};
 use tracing::{debug, warn};
 
 use super::FrameworkUnits;
-use crate::consumer::ConsumerKey;
+use super::state::RefusedUnit;
+use crate::consumer::{ConsumerKey, NamedKind};
 use crate::object::{Object, Reply};
+use crate::outcome::{KindName, Outcome};
 use crate::outgoing::{Sent, Work};
 use crate::unit::PendingRequest;
 
@@ -92,6 +96,7 @@ impl FrameworkUnits {
     fn create_replied(&mut self, now: Now, job: ConsumerKey, reply: &Reply, jitter: u64) {
         let Some(state) = self.unit_requests.get_mut(&job.key) else { return };
         state.busy = None;
+        let growth = state.growth.take();
         let before = (std::mem::take(&mut state.is_name_taken), std::mem::take(&mut state.refused));
         let delay = match reply {
             // The watch shows the result. Until then the request is not repeated.
@@ -107,7 +112,8 @@ impl FrameworkUnits {
                 state.is_name_taken = is_taken && state.failures.count() >= TAKEN;
                 let framework =
                     self.frameworks.get(&job.key).and_then(|reported| reported.framework.as_ref());
-                state.refused = framework.map(|framework| Arc::clone(&framework.uid)).zip(permanent(reply));
+                let refused = framework.map(|framework| Arc::clone(&framework.uid)).zip(permanent(reply));
+                state.refused = refused.map(|(uid, message)| RefusedUnit { uid, growth, message });
                 delay
             }
         };
@@ -115,7 +121,28 @@ impl FrameworkUnits {
             self.stale.insert(job.key.clone());
         }
         state.not_before = now.steady + delay;
-        self.outgoing.offer_at(state.not_before, Work::Job(job));
+        self.outgoing.offer_at(state.not_before, Work::Job(job.clone()));
+        self.report_refused_growth(&job);
+    }
+
+    /// Reports once that the API server refuses the unit of a growth.
+    fn report_refused_growth(&mut self, job: &ConsumerKey) {
+        let framework = self.frameworks.get(&job.key).and_then(|reported| reported.framework.as_ref());
+        let state = self.unit_requests.get_mut(&job.key);
+        let Some((framework, state)) = framework.zip(state) else { return };
+        let Some(growth) = state.refused_growth(&framework.uid) else { return };
+        let is_news = state.says(&framework.uid, growth, |growth| framework.growths.contains_key(&growth));
+        let (Some(refused), Some(unit)) = (&state.refused, job.growth_unit(growth)) else { return };
+        let note = format!(
+            "the Tasks of generation {growth} wait, because the API server refuses their QueueUnit {}: {}",
+            unit.name, refused.message
+        );
+        self.outcomes.extend(is_news.then(|| Outcome::StaysSuspended {
+            row: KindName::of(&NamedKind::Framework),
+            job: job.key.clone(),
+            uid: Arc::clone(&framework.uid),
+            report: Report::warning(EventReason::QueueUnitRefused, note),
+        }));
     }
 }
 

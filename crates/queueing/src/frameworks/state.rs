@@ -1,5 +1,6 @@
 //! The requests about QueueUnits: those on their way by Framework and by unit, and the last admission.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,14 +15,18 @@ pub struct UnitRequests {
     /// The UID of the Framework of that name of which a POST is on its way. That of an earlier Framework may
     /// end without a reply, because its slot was lost.
     pub busy: Option<Arc<str>>,
+    /// The generation of the growth that it is for; the first unit has none.
+    pub growth: Option<i64>,
     /// Failed POSTs in a row.
     pub failures: Failures,
     /// No POST is sent before.
     pub not_before: Duration,
     /// The API server says repeatedly that the name is taken, and no unit of that name is seen.
     pub is_name_taken: bool,
-    /// The UID of the Framework whose unit the API server refused for good, and its message.
-    pub refused: Option<(Arc<str>, String)>,
+    /// The last unit that the API server refused for good.
+    pub refused: Option<RefusedUnit>,
+    /// The growths whose refusal was reported: the UIDs of their Frameworks, and their generations.
+    said: BTreeSet<(Arc<str>, i64)>,
     /// The UID of the Framework that the last admission was for, and that admission.
     last_admission: Option<(Arc<str>, Admission)>,
     /// The same for its growths. `None` stands for no admitted growth.
@@ -31,7 +36,35 @@ pub struct UnitRequests {
     priority: Option<(Arc<str>, i32)>,
 }
 
+/// A unit that the API server refused for good.
+#[derive(Debug, PartialEq, Eq)]
+pub struct RefusedUnit {
+    /// The UID of its Framework.
+    pub uid: Arc<str>,
+    /// The generation of its growth; the first unit has none.
+    pub growth: Option<i64>,
+    /// The message of the API server.
+    pub message: String,
+}
+
 impl UnitRequests {
+    /// Why the API server refused the first unit of the Framework with that UID.
+    pub fn refusal(&self, uid: &Arc<str>) -> Option<&str> {
+        let refused = self.refused.as_ref().filter(|refused| refused.growth.is_none());
+        refused.filter(|refused| refused.uid == *uid).map(|refused| refused.message.as_str())
+    }
+
+    /// The growth of the Framework with that UID whose unit was refused last.
+    pub fn refused_growth(&self, uid: &Arc<str>) -> Option<i64> {
+        self.refused.as_ref().filter(|refused| refused.uid == *uid)?.growth
+    }
+
+    /// Whether the refusal of this growth is to be reported: once, among these growths.
+    pub fn says(&mut self, uid: &Arc<str>, growth: i64, is_there: impl Fn(i64) -> bool) -> bool {
+        self.said.retain(|(of, growth)| of == uid && is_there(*growth));
+        self.said.insert((Arc::clone(uid), growth))
+    }
+
     /// Notes the admission of a Framework with that UID. Returns whether it has changed.
     pub fn admit(&mut self, uid: &Arc<str>, admission: &Admission) -> bool {
         let news = Some((Arc::clone(uid), admission.clone()));

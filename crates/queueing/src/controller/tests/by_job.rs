@@ -25,7 +25,7 @@ fn unit(name: &str, job: Option<&str>) -> UnitObject {
         queue: "q".into(),
         priority: None,
         class: None,
-        requests: Ok(ResourceRequests::default()),
+        requests: Ok(cpu(1)),
         status: UnitStatus::default(),
     }
 }
@@ -175,6 +175,34 @@ fn a_change_of_a_pod_costs_units_with_other_uids_no_look() {
     assert!(world.controller.stale.units.is_empty(), "each turn looks once");
     world.controller.look_at_dependents();
     assert_eq!(world.controller.stale.units.iter().collect::<Vec<_>>(), [&key("own")]);
+}
+
+/// A user may have thousands of units released that request nothing, or that no quota limits.
+#[test]
+fn units_that_hold_nothing_cost_no_look_at_pods_and_edits_of_their_job() {
+    let stale = |world: &World| -> Vec<String> {
+        world.controller.stale.units.iter().map(|unit| unit.name.to_string()).collect()
+    };
+    let mut world = World::new(1, 10);
+    show(&mut world, Change::Applied(named("train", 1, Stage::Started)));
+    show(&mut world, Change::Synced);
+    for number in 0..100 {
+        let other = released(unit(&format!("x{number}"), Some("uid-train")));
+        apply(&mut world, UnitObject { requests: Ok(ResourceRequests::default()), ..other });
+    }
+    apply(&mut world, released(unit("own", Some("uid-train"))));
+    world.turn();
+    (0..10).for_each(|number| apply_pod(&mut world, &format!("pod{number}"), "uid-train"));
+    world.controller.look_at_dependents();
+    assert_eq!(stale(&world), [""; 0], "its job asks for all of it, whatever its Pods use");
+    let mut smaller = named("train", 1000, Stage::Started);
+    smaller.job.requests = Ok(ResourceRequests::default());
+    show(&mut world, Change::Applied(smaller));
+    assert_eq!(stale(&world), ["own", "sweep-train"]);
+    world.turn();
+    (10..20).for_each(|number| apply_pod(&mut world, &format!("pod{number}"), "uid-train"));
+    world.controller.look_at_dependents();
+    assert_eq!(stale(&world), ["own"]);
 }
 
 #[test]

@@ -221,6 +221,34 @@ fn growths_of_a_finished_job_use_no_quota_and_waiting_ones_go() {
 }
 
 #[test]
+fn a_refused_growth_is_reported_once_and_holds_up_no_later_one() {
+    let mut world = World::new(1, 10);
+    world.begun("a", 2);
+    world.server.growths.insert(key("a"), [(2, (0, 1)), (3, (0, 1))].into());
+    world.report(&key("a"));
+    let mut tried = Vec::new();
+    for _ in 0..5 {
+        for (ticket, request) in world.settle_except("create a") {
+            let QueueRequest::CreateUnit(UnitCreation { unit, .. }) = &request else { panic!("{request:?}") };
+            tried.push(unit.name.to_string());
+            if *unit.name == *"framework-a-2" {
+                let refusal = world.server.refuse(403);
+                world.reply(ticket, refusal);
+            } else {
+                world.answer(ticket, &request);
+            }
+        }
+        world.show();
+        world.pass(60);
+    }
+    assert_eq!(tried[..3], ["framework-a-2", "framework-a-3", "framework-a-2"]);
+    assert_eq!(world.growths("a"), [3]);
+    let says = "a QueueUnitRefused: the Tasks of generation 2 wait, because the API server refuses their \
+                QueueUnit framework-a-2: ";
+    assert_eq!(world.said, [says]);
+}
+
+#[test]
 fn a_growth_has_the_priority_that_the_first_unit_was_given() {
     let mut world = World::new(1, 2);
     world.begin_waiting("a", 3);

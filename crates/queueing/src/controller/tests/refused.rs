@@ -48,6 +48,21 @@ fn a_job_whose_template_is_immutable_is_resumed_without_labels() {
 }
 
 #[test]
+fn a_job_that_was_edited_meanwhile_is_resumed_with_labels() {
+    let (mut world, sent) = until("resume train at 1");
+    refuse(&mut world, sent[0].0);
+    show(&mut world, Change::Applied(waits(2)));
+    world.pass(2);
+    let sent = world.settle_except("resume train at 2");
+    assert_eq!(labels(&sent[0].1), 1, "the edit may be the reason");
+    refuse(&mut world, sent[0].0);
+    show(&mut world, Change::Applied(waits(3)));
+    world.pass(4);
+    let sent = world.settle_except("resume train at 3");
+    assert_eq!(labels(&sent[0].1), 0, "edits without end do not stop it");
+}
+
+#[test]
 fn a_unit_whose_job_cannot_be_resumed_returns_its_capacity_when_deleted() {
     let (mut world, sent) = until("resume train at 1");
     refuse(&mut world, sent[0].0);
@@ -159,11 +174,15 @@ fn a_change_of_a_pod_costs_no_waiting_unit_of_its_job_a_look() {
     let released = world.server.units[&key("sweep-train")].clone();
     for name in ["x", "y"] {
         let status = UnitStatus { phase: Some(Phase::Enqueued), ..UnitStatus::default() };
-        let unit = UnitObject { key: key(name), uid: name.into(), owner: None, status, ..released.clone() };
+        let (uid, requests) = (name.into(), Ok(cpu(11)));
+        let unit = UnitObject { key: key(name), uid, owner: None, status, requests, ..released.clone() };
         world.server.units.insert(key(name), unit);
         world.server.changed(&key(name));
     }
     world.show();
+    let mut smaller = named("train", 2, Stage::Started);
+    smaller.job.requests = Ok(cpu(1));
+    show(&mut world, Change::Applied(smaller));
     world.settle();
     let pod = PodUse {
         key: key("train-0"),

@@ -27,7 +27,7 @@ pub(super) struct World {
     pub(super) lingering: BTreeMap<Key, BTreeMap<i64, u64>>,
     /// The stored reasons of units that were reported.
     pub(super) reported: Vec<String>,
-    /// The Events about jobs that stay suspended.
+    /// The Events about jobs that stay suspended, and about units whose status is refused.
     pub(super) said: Vec<String>,
     /// Jobs that are gone, and whether their Pods run on.
     pub(super) strays: BTreeMap<Key, bool>,
@@ -207,6 +207,9 @@ impl World {
                 Outcome::AdmitGrowths { key, growths, .. } => _ = self.grown.insert(key, growths),
                 Outcome::StaysSuspended { job, report, .. } => {
                     self.said.push(format!("{} {}: {}", job.name, report.reason, report.note));
+                }
+                Outcome::StatusStored { unit, reason: Reason::Waiting, note: Some(note), .. } => {
+                    self.said.push(format!("{}: {note}", unit.name));
                 }
                 Outcome::StatusStored { unit, reason, .. } => {
                     self.reported.push(format!("{} {}", unit.name, reason.as_str()));

@@ -12,6 +12,8 @@ use kube::config::{
     NamedContext,
 };
 
+use crate::proxy;
+
 /// The directory of the token, the certificate and the name of the namespace.
 pub const MOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// Variable: the host of the API server.
@@ -71,6 +73,7 @@ pub async fn own(mount: &Path, variable: impl Fn(&str) -> Option<String>) -> Res
             cluster: Some(Cluster {
                 server: Some(server),
                 certificate_authority: Some(text(&authority)),
+                proxy_url: Some(proxy::UNUSED.to_owned()),
                 ..Cluster::default()
             }),
             other: BTreeMap::new(),
@@ -101,7 +104,7 @@ pub async fn own(mount: &Path, variable: impl Fn(&str) -> Option<String>) -> Res
     }
     // Read again while the program runs: authorities are renewed like tokens.
     config.root_cert_file = Some(authority);
-    // No proxy stands between a Pod and its API server; the environment names proxies for other servers.
+    // The caller decides about proxies; this one kept kube from the environment.
     config.proxy_url = None;
     Ok(config)
 }

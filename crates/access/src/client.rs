@@ -14,11 +14,12 @@ use http_body_util::BodyExt;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use kube::client::ConfigExt;
+use kube::client::{Body, ConfigExt};
 use tower::util::option_layer;
 use tower::{BoxError, Layer, ServiceExt};
 
 use crate::fenced_body::{FencedBody, fenced};
+use crate::token::{self, TokenFile};
 use crate::tunnel::Tunnel;
 
 /// How long sent bytes may stay without acknowledgement.
@@ -37,6 +38,9 @@ pub enum Error {
     /// A certificate, key or token of the configuration cannot be used.
     #[error("cannot use the credentials for the API server: {0}")]
     Credentials(#[source] kube::Error),
+    /// The file of the token cannot be used.
+    #[error(transparent)]
+    Token(#[from] token::Error),
 }
 
 /// A client for the API server of `config`, with the User-Agent `agent`.
@@ -52,6 +56,7 @@ pub fn connect_counting(
 ) -> Result<kube::Client, Error> {
     let agent = HeaderValue::from_str(agent).map_err(|_| Error::BadAgent(agent.to_owned()))?;
     config.headers.push((USER_AGENT, agent));
+    let token = TokenFile::take(&mut config.auth_info)?;
 
     let tunnel = Tunnel::new(connector(), config.proxy_url.take());
     let connector = config.rustls_https_connector_with_connector(tunnel).map_err(Error::Credentials)?;
@@ -60,7 +65,12 @@ pub fn connect_counting(
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE_TIMEOUT)
         .build::<_, FencedBody>(connector)
-        .map_request(fenced)
+        .map_request(move |mut request: http::Request<Body>| {
+            if let Some(token) = &token {
+                token.authorize(&mut request);
+            }
+            fenced(request)
+        })
         .map_err(BoxError::from)
         .map_response(move |response| {
             let received = received.clone();
@@ -97,7 +107,6 @@ mod tests {
     use std::sync::atomic::Ordering::Relaxed;
 
     use super::*;
-    use kube::client::Body;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
@@ -124,6 +133,27 @@ mod tests {
         let (reply, head) = tokio::join!(client.send(get("/version")), server);
         assert_eq!(reply.unwrap().status(), 200);
         assert!(head.to_lowercase().contains("user-agent: a1b2"), "{head}");
+    }
+
+    #[tokio::test]
+    async fn every_request_has_the_token_of_the_file_without_its_line_end() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "t1\n").unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let mut config = kube::Config::new(url);
+        config.auth_info.token_file = Some(file.path().display().to_string());
+        let client = connect(config, "a1b2").unwrap();
+        let server = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut head = vec![0; 4096];
+            let length = stream.read(&mut head).await.unwrap();
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+            String::from_utf8(head[..length].to_vec()).unwrap()
+        };
+        let (reply, head) = tokio::join!(client.send(get("/version")), server);
+        assert_eq!(reply.unwrap().status(), 200);
+        assert!(head.to_lowercase().contains("authorization: bearer t1\r\n"), "{head}");
     }
 
     #[tokio::test]

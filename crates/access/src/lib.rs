@@ -2,8 +2,8 @@
 //!
 //! With an address and a kubeconfig, the address replaces the kubeconfig's server. An address alone means no
 //! authentication. With neither, the Pod's own [`account`] is used. [`proxy`] chooses the proxy, and
-//! [`client`] makes the client. Its requests may carry a fence ([`fenced_body`]), which keeps back the body
-//! of one that is late.
+//! [`client`] makes the client, which reads a [`token`] again. Its requests may carry a fence
+//! ([`fenced_body`]), which keeps back the body of one that is late.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,7 @@ pub mod account;
 pub mod client;
 pub mod fenced_body;
 pub mod proxy;
+pub mod token;
 pub mod tunnel;
 
 /// The settings that name the API server.
@@ -47,6 +48,9 @@ pub enum Error {
         /// The problem.
         source: http::uri::InvalidUri,
     },
+    /// The port is not valid.
+    #[error("the API server's address {0} has a port that is not valid, give one from 1 to 65535")]
+    BadPort(String),
     /// The kubeconfig cannot be used.
     #[error("cannot use the kubeconfig {}: {source}", path.display())]
     BadKubeconfig {
@@ -70,21 +74,22 @@ pub enum Error {
 /// Finds the API server.
 pub async fn find(directions: &Directions) -> Result<kube::Config, Error> {
     let address = directions.address.as_deref().filter(|address| !address.is_empty());
-    let address = address.map(parse).transpose()?;
     let (mut found, proxy) = match (kubeconfigs(directions).as_slice(), address) {
         ([], None) => {
             let variable = |name: &str| std::env::var(name).ok();
             (account::own(Path::new(account::MOUNT), variable).await.map_err(Error::Nowhere)?, None)
         }
-        ([], Some(address)) => (kube::Config::new(address), None),
+        ([], Some(address)) => (kube::Config::new(parse(address, "http")?), None),
         (paths, address) => {
             let (mut found, proxy) = read(paths, directions.context.as_deref()).await?;
-            if let Some(address) = address {
-                found.cluster_url = address;
-            }
+            let server = address.map_or_else(|| found.cluster_url.to_string(), str::to_owned);
+            found.cluster_url = parse(&server, scheme(&found))?;
             (found, proxy)
         }
     };
+    if !proxy::has_valid_port(&found.cluster_url) {
+        return Err(Error::BadPort(found.cluster_url.to_string()));
+    }
     // kube has a rule of its own for the environment, which does not know NO_PROXY.
     found.proxy_url = match proxy {
         Some(proxy) => Some(proxy.url()?),
@@ -93,10 +98,19 @@ pub async fn find(directions: &Directions) -> Result<kube::Config, Error> {
     Ok(found)
 }
 
-fn parse(address: &str) -> Result<http::Uri, Error> {
-    // As for kubectl, an address without a scheme means plain HTTP.
-    let url = if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
+/// Reads an address; `scheme` is that of one without a scheme.
+fn parse(address: &str, scheme: &str) -> Result<http::Uri, Error> {
+    let url = if address.contains("://") { address.to_owned() } else { format!("{scheme}://{address}") };
     url.parse().map_err(|source| Error::BadAddress { address: address.to_owned(), source })
+}
+
+/// The scheme of an address without one. As for kubectl, it is TLS if the kubeconfig says anything of
+/// certificates; otherwise a token would be sent as plain text.
+fn scheme(config: &kube::Config) -> &'static str {
+    let account = &config.auth_info;
+    let has_certificate = account.client_certificate.is_some() || account.client_certificate_data.is_some();
+    let has_tls = config.root_cert.is_some() || config.accept_invalid_certs || has_certificate;
+    if has_tls { "https" } else { "http" }
 }
 
 /// The kubeconfigs to read: the named file, else those of `KUBECONFIG` that exist, else the user's own.
@@ -125,35 +139,23 @@ async fn read(
     };
     let mut merged = Kubeconfig::default();
     for path in paths {
-        let next = Kubeconfig::read_from(path).map_err(bad(path))?;
+        let mut next = Kubeconfig::read_from(path).map_err(bad(path))?;
+        // kubectl writes an empty name into a file without one, and a later file may have one.
+        next.current_context = next.current_context.filter(|name| !name.is_empty());
         merged = merged.merge(next).map_err(bad(path))?;
     }
     if let Some(context) = context {
         merged.current_context = Some(context.to_owned());
     }
     let last = paths.last().map_or(Path::new(""), PathBuf::as_path);
-    let proxy = take_proxy(&mut merged);
-    match kube::Config::from_custom_kubeconfig(merged, &KubeConfigOptions::default()).await {
-        Ok(found) => Ok((found, proxy)),
-        // No cluster has a proxy any more: kube took it from the environment.
-        Err(KubeconfigError::ParseProxyUrl(_)) => Err(proxy::Error::BadUrl("HTTPS_PROXY").into()),
-        Err(error) => Err(bad(last)(error)),
+    let proxy = proxy::take(&mut merged);
+    let found = kube::Config::from_custom_kubeconfig(merged, &KubeConfigOptions::default()).await;
+    let mut found = found.map_err(bad(last))?;
+    // A plugin that asks for the cluster gets the proxy of the kubeconfig, as from kubectl.
+    if let Some(cluster) = found.auth_info.exec.as_mut().and_then(|exec| exec.cluster.as_mut()) {
+        cluster.proxy_url = proxy.as_ref().map(|proxy| proxy.value().to_owned());
     }
-}
-
-/// The proxy of the current cluster. No cluster keeps its own: the caller decides about proxies.
-fn take_proxy(kubeconfig: &mut Kubeconfig) -> Option<proxy::Named> {
-    let current = kubeconfig.current_context.as_deref();
-    let context = kubeconfig.contexts.iter().find(|context| Some(context.name.as_str()) == current);
-    let name = context.and_then(|context| context.context.as_ref()).map(|context| context.cluster.clone());
-    let mut proxy = None;
-    for cluster in &mut kubeconfig.clusters {
-        let own = cluster.cluster.as_mut().and_then(|cluster| cluster.proxy_url.take());
-        if name.as_ref() == Some(&cluster.name) {
-            proxy = own.filter(|url| !url.is_empty()).map(|url| proxy::Named::of_kubeconfig(&url));
-        }
-    }
-    proxy
+    Ok((found, proxy))
 }
 
 #[cfg(test)]
@@ -194,6 +196,42 @@ mod tests {
         assert_eq!(url(&directions).await, "http://10.2.2.2:8080/ false");
         directions.address = Some(String::new());
         assert!(url(&directions).await.starts_with("no API server is known"));
+    }
+
+    #[tokio::test]
+    async fn an_address_without_a_scheme_means_tls_if_there_are_certificates() {
+        for (without, with) in [
+            ("6443'", "6443', insecure-skip-tls-verify: true"),
+            ("6443'", "6443', certificate-authority-data: eA=="),
+            ("token: t", "token: t, client-certificate-data: eA=="),
+        ] {
+            let file = file(&KUBECONFIG.replace(without, with).replace("https://", ""));
+            let mut directions = directions(file.path().to_str().unwrap());
+            assert_eq!(url(&directions).await, "https://10.1.1.1:6443/ true", "{with}");
+            directions.address = Some("10.2.2.2:8080".into());
+            assert_eq!(url(&directions).await, "https://10.2.2.2:8080/ true", "{with}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_that_names_no_context_leaves_it_to_the_next_one() {
+        let (first, second) = (file("kind: Config\nclusters: null\ncurrent-context: ''\n"), file(KUBECONFIG));
+        let both = std::env::join_paths([first.path(), second.path()]).unwrap();
+        let found = url(&Directions { kubeconfig: Some(both), ..Directions::default() }).await;
+        assert_eq!(found, "https://10.1.1.1:6443/ true");
+    }
+
+    #[tokio::test]
+    async fn a_plugin_gets_the_proxy_of_the_kubeconfig_and_no_other() {
+        let plugin = "exec: {command: plugin, provideClusterInfo: true}";
+        let without = KUBECONFIG.replace("token: t", plugin);
+        let with = without.replace("6443'", "6443', proxy-url: 'http://own:2'");
+        for (text, proxy) in [(without, None), (with, Some("http://own:2"))] {
+            let file = file(&text);
+            let found = find(&directions(file.path().to_str().unwrap())).await.unwrap();
+            let cluster = found.auth_info.exec.unwrap().cluster.unwrap();
+            assert_eq!(cluster.proxy_url.as_deref(), proxy);
+        }
     }
 
     #[tokio::test]
@@ -265,5 +303,9 @@ mod tests {
     async fn a_bad_address_is_named() {
         let error = url(&Directions { address: Some("http://[".into()), ..Directions::default() }).await;
         assert!(error.starts_with("the API server's address \"http://[\" is not a valid URL"), "{error}");
+        let file = file(&KUBECONFIG.replace("6443", "64430000"));
+        let error = url(&directions(file.path().to_str().unwrap())).await;
+        let words = "the API server's address https://10.1.1.1:64430000/ has a port that is not valid";
+        assert!(error.starts_with(words), "{error}");
     }
 }

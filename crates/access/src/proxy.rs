@@ -7,6 +7,11 @@
 use std::net::IpAddr;
 
 use http::Uri;
+use kube::config::Kubeconfig;
+
+/// A proxy that is never used. For a cluster that names no proxy, kube reads the variables of the
+/// environment, and one that is not a URL is an error even if `NO_PROXY` names the API server.
+pub(crate) const UNUSED: &str = "http://unused.invalid";
 
 /// The variables of the environment that name proxies. Empty ones count as not set.
 #[derive(Clone, Debug, Default)]
@@ -75,8 +80,13 @@ impl Variables {
 
 impl Named {
     /// The `proxy-url` of a kubeconfig.
-    pub(crate) fn of_kubeconfig(value: &str) -> Named {
+    fn of_kubeconfig(value: &str) -> Named {
         Named { name: "proxy-url of the kubeconfig", value: value.to_owned() }
+    }
+
+    /// The text as it was written.
+    pub(crate) fn value(&self) -> &str {
+        &self.value
     }
 
     /// The URL; a host alone means HTTP.
@@ -85,12 +95,37 @@ impl Named {
         let text =
             if self.value.contains("://") { self.value.clone() } else { format!("http://{}", self.value) };
         let url: Uri = text.parse().map_err(|_| bad())?;
+        let has_host = url.host().is_some_and(|host| !host.is_empty());
         match url.scheme_str() {
-            Some("http") if url.host().is_some_and(|host| !host.is_empty()) => Ok(url),
+            Some("http") if has_host && has_valid_port(&url) => Ok(url),
             Some("http") | None => Err(bad()),
             Some(scheme) => Err(Error::Scheme { name: self.name, scheme: scheme.to_owned() }),
         }
     }
+}
+
+/// The proxy of the current cluster. No cluster keeps its own: the caller decides about proxies.
+pub(crate) fn take(kubeconfig: &mut Kubeconfig) -> Option<Named> {
+    let current = kubeconfig.current_context.as_deref();
+    let context = kubeconfig.contexts.iter().find(|context| Some(context.name.as_str()) == current);
+    let name = context.and_then(|context| context.context.as_ref()).map(|context| context.cluster.clone());
+    let mut proxy = None;
+    for named in &mut kubeconfig.clusters {
+        let own = named.cluster.as_mut().and_then(|cluster| cluster.proxy_url.replace(UNUSED.to_owned()));
+        if name.as_ref() == Some(&named.name) {
+            proxy = own.filter(|url| !url.is_empty()).map(|url| Named::of_kubeconfig(&url));
+        }
+    }
+    proxy
+}
+
+/// Whether an address has a valid port, or none, which means that of its scheme. A number that is too large
+/// would mean that one, too.
+pub(crate) fn has_valid_port(address: &Uri) -> bool {
+    let authority = address.authority().map_or("", |authority| authority.as_str());
+    let place = authority.rsplit('@').next().unwrap_or_default();
+    let port = place.strip_prefix(address.host().unwrap_or_default()).unwrap_or_default();
+    matches!(port, "" | ":") || address.port_u16().is_some()
 }
 
 /// The port of an address, also if it is that of its scheme.
@@ -242,7 +277,41 @@ mod tests {
             bad("socks5://10.0.0.1:1080"),
             "HTTPS_PROXY names a proxy with the scheme socks5, and only http is supported"
         );
+        assert!(bad("http://me:secret@10.0.0.1:65536").starts_with("HTTPS_PROXY is not the URL of a proxy"));
         let lower = proxy(&[("https_proxy", "a b")], "https://10.0.0.1");
         assert!(lower.starts_with("https_proxy is not"), "{lower}");
+    }
+
+    #[test]
+    fn a_port_is_a_number_of_16_bits_or_that_of_the_scheme() {
+        for (address, has) in [
+            ("https://10.0.0.1", true),
+            ("https://10.0.0.1:", true),
+            ("https://10.0.0.1:65535/k8s", true),
+            ("https://10.0.0.1:65536", false),
+            ("https://[fd00::1]", true),
+            ("https://[fd00::1]:6443", true),
+            ("https://[fd00::1]:64430", true),
+            ("https://[fd00::1]:644300", false),
+            ("https://me:99999@api:1", true),
+            ("https://api:api@api:99999", false),
+            ("https://9:99999", false),
+        ] {
+            assert_eq!(has_valid_port(&address.parse().unwrap()), has, "{address}");
+        }
+    }
+
+    #[test]
+    fn no_cluster_is_left_to_the_rule_of_kube_for_the_environment() {
+        let clusters = "clusters: [{name: k, cluster: {proxy-url: 'http://own:2'}}, {name: l, cluster: {}}]";
+        for (cluster, own) in [("k", Some("http://own:2")), ("l", None)] {
+            let context = format!("contexts: [{{name: c, context: {{cluster: {cluster}}}}}]");
+            let text = format!("current-context: c\n{context}\n{clusters}\n");
+            let mut kubeconfig = Kubeconfig::from_yaml(&text).unwrap();
+            assert_eq!(take(&mut kubeconfig).as_ref().map(Named::value), own);
+            for named in kubeconfig.clusters {
+                assert_eq!(named.cluster.unwrap().proxy_url.as_deref(), Some(UNUSED), "{}", named.name);
+            }
+        }
     }
 }

@@ -107,11 +107,12 @@ fn target(address: &Uri) -> String {
     format!("{}:{}", address.host().unwrap_or_default(), port(address))
 }
 
-/// Name and password in the proxy's URL, decoded.
+/// Name and password in the proxy's URL, decoded. A name alone has an empty password.
 fn account(proxy: &Uri) -> Option<Vec<u8>> {
     let (account, _) = proxy.authority()?.as_str().rsplit_once('@')?;
     let hex = |text: &[u8]| u8::from_str_radix(std::str::from_utf8(text).ok()?, 16).ok();
     let mut decoded = Vec::new();
+    let account = if account.contains(':') { account.to_owned() } else { format!("{account}:") };
     let mut rest = account.as_bytes();
     while let Some((first, others)) = rest.split_first() {
         let escaped = others.get(..2).filter(|_| *first == b'%').and_then(hex);
@@ -159,6 +160,8 @@ mod tests {
         assert_eq!(text.unwrap(), "hello", "no byte of the API server is lost");
         assert!(head.starts_with("CONNECT 10.96.0.1:443 HTTP/1.1\r\nHost: 10.96.0.1:443\r\n"), "{head}");
         assert!(head.contains("Proxy-Authorization: Basic bWU6cEBzcw==\r\n"), "{head}");
+        let (_, head) = connect("me@", b"HTTP/1.1 200 OK\r\n\r\n").await;
+        assert!(head.contains("Proxy-Authorization: Basic bWU6\r\n"), "{head}");
         let (_, head) = connect("", b"HTTP/1.0 200 OK\r\n\r\n").await;
         assert!(!head.contains("Proxy-Authorization"), "{head}");
     }

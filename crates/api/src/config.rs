@@ -347,6 +347,14 @@ mod tests {
     }
 
     #[test]
+    fn the_wait_for_a_request_is_never_too_long_to_be_counted() {
+        for number in ["1e-7", "1e-300", "0.0000000000000000000001"] {
+            let qps = Config::parse(&format!("kubeClientQps: {number}")).unwrap().kube_client_qps;
+            assert_eq!(qps, 1e-6, "{number}");
+        }
+    }
+
+    #[test]
     fn a_value_that_contradicts_another_is_refused_with_the_range() {
         assert_eq!(
             refusal("frameworkMinRetryDelaySecForTransientConflictFailed: 901"),

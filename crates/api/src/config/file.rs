@@ -95,6 +95,9 @@ type Seconds<const MIN: u64> = Whole<MIN, 9_223_372_036>;
 #[derive(Clone, Copy)]
 struct Rate(f64);
 
+/// A lower rate is taken as this one, a request in eleven days: no wait is longer than a clock can count.
+const LEAST_RATE: f64 = 1e-6;
+
 /// An IP address and a port.
 #[derive(Clone, Copy)]
 struct Address(SocketAddr);
@@ -121,7 +124,8 @@ impl<'de> Deserialize<'de> for Rate {
         let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && !octal);
         let number = number.ok_or_else(|| de::Error::custom(format_args!("{written} is not a number")))?;
         let allowed = number > 0.0 && number <= 10_000.0;
-        if allowed { Ok(Rate(number)) } else { Err(refused(number, "a number above 0 and at most 10000")) }
+        let rate = Rate(number.max(LEAST_RATE));
+        if allowed { Ok(rate) } else { Err(refused(number, "a number above 0 and at most 10000")) }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The controller as a whole: start-up checks, probes, and the loop, wired together around one client.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use framework_runtime::stall::{self, Threads};
 use framework_runtime::traces;
 use futures::FutureExt;
 use tokio::net::TcpListener;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
@@ -48,6 +49,9 @@ pub enum Error {
     /// The heartbeat that shows stalls ended.
     #[error("the heartbeat ended unexpectedly")]
     HeartEnded,
+    /// A port is served no more.
+    #[error("a port is served no more: {0}")]
+    PortEnded(#[source] JoinError),
     /// Traces cannot be exported.
     #[error(transparent)]
     NoTraces(#[from] traces::Error),
@@ -88,8 +92,9 @@ impl Controller {
         };
         let (gate, seen) = (Arc::new(gate), Arc::clone(&metrics));
         let endpoints = admin::metrics(gate, Arc::clone(&health), seen, positions, shards);
-        let serving_probes = listener::serve(probe_port, admin::probes(Arc::clone(&health)));
-        let serving_metrics = listener::serve(metrics_port, endpoints);
+        let probes = admin::probes(Arc::clone(&health));
+        let mut serving =
+            on_workers([listener::serve(probe_port, probes), listener::serve(metrics_port, endpoints)]);
         let stop = stop.boxed().shared();
         let working = async {
             tokio::select! {
@@ -130,8 +135,10 @@ impl Controller {
         tokio::select! {
             biased;
             worked = working => worked,
-            never = serving_probes => match never {},
-            never = serving_metrics => match never {},
+            Some(ended) = serving.join_next() => match ended {
+                Ok(never) => match never {},
+                Err(error) => Err(Error::PortEnded(error)),
+            },
             () = heart => Err(Error::HeartEnded),
             Some(_) = hearts.join_next() => Err(Error::HeartEnded),
         }
@@ -163,6 +170,12 @@ fn patience(config: &Config) -> Patience {
     }
 }
 
+/// Serves on the workers of the runtime. On the thread of the loop no connection would be accepted during a
+/// long turn, and no probe could tell of that turn.
+fn on_workers(servers: [impl Future<Output = Infallible> + Send + 'static; 2]) -> JoinSet<Infallible> {
+    servers.into_iter().collect()
+}
+
 /// The listeners of the probes and of the metrics.
 async fn ports(settings: &Settings) -> Result<(TcpListener, TcpListener), Error> {
     let (probes, address) = listen("probeAddress", settings.probe_address).await?;
@@ -178,4 +191,33 @@ async fn listen(key: &'static str, address: SocketAddr) -> Result<(TcpListener, 
     let listener = TcpListener::bind(address).await.map_err(refused)?;
     let bound = listener.local_addr().map_err(refused)?;
     Ok((listener, bound))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    use super::*;
+
+    #[test]
+    fn a_probe_is_answered_while_a_turn_holds_the_thread_of_the_loop() {
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
+        runtime.block_on(async {
+            let health = Arc::new(Health::new(Clock::system()));
+            let any = "127.0.0.1:0".parse().unwrap();
+            let (probes, address) = listen("probeAddress", any).await.unwrap();
+            let (metrics, _) = listen("metricsAddress", any).await.unwrap();
+            let serve = |port| listener::serve(port, admin::probes(Arc::clone(&health)));
+            let _serving = on_workers([probes, metrics].map(serve));
+            // Until the answer comes, this thread polls nothing.
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+            stream.write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+        });
+    }
 }

@@ -3,7 +3,7 @@
 //!
 //! Metrics of lifetimes have the names that users were promised; all others share a prefix.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use prometheus::proto::MetricFamily;
@@ -46,6 +46,8 @@ pub use stalls::Threads;
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
+    /// Held while series are replaced, and while they are gathered: a scrape sees all of them.
+    series: Mutex<()>,
     requests: IntCounterVec,
     request_seconds: HistogramVec,
     status_bytes: IntCounter,
@@ -148,12 +150,17 @@ impl Metrics {
             job_lifetimes: Lifetimes::of_train_jobs(&maker),
             units: Units::new(&maker),
             registry: maker.registry,
+            series: Mutex::default(),
         };
-        // `rate()` misses the first increase of a series that is created by it.
-        for trigger in Trigger::ALL {
-            metrics.snapshots_dropped.with_label_values(&[trigger.name()]);
-        }
+        metrics.begin_series();
         Arc::new(metrics)
+    }
+
+    /// Begins series at 0. `rate()` misses the first increase of one that is created by it.
+    fn begin_series(&self) {
+        for trigger in Trigger::ALL {
+            self.snapshots_dropped.with_label_values(&[trigger.name()]);
+        }
     }
 
     /// The text that `/metrics` answers with at `now`.
@@ -166,12 +173,17 @@ impl Metrics {
 
     /// All metrics at `now`, by name.
     fn families(&self, now: Now) -> Vec<MetricFamily> {
+        let _series = self.series();
         self.membership.grow_old(now);
         let remaining = [&self.lifetimes, &self.job_lifetimes].map(|of| of.remaining.collect(now));
         let mut families = self.registry.gather();
         families.extend(remaining.into_iter().flatten());
         families.sort_by(|one, other| one.name().cmp(other.name()));
         families
+    }
+
+    fn series(&self) -> MutexGuard<'_, ()> {
+        self.series.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the readiness probe is answered with 200.
@@ -219,6 +231,7 @@ impl Metrics {
 
     /// The figures of the member have changed.
     pub fn member(&self, figures: &Figures) {
+        let _series = self.series();
         self.membership.member(figures);
     }
 
@@ -305,6 +318,7 @@ impl Metrics {
 
     /// Sets the gauges of the engine at `now`, on the monotonic clock.
     pub fn engine(&self, gauges: &Gauges, now: Duration) {
+        let _series = self.series();
         // Gauges of states that no Framework is in any more must fall to 0.
         self.frameworks.reset();
         for (state, count) in &gauges.frameworks {
@@ -355,6 +369,7 @@ impl Metrics {
 
     /// How many QueueUnits wait, and how many are released. Series of Queues that are not there go.
     pub fn units(&self, gauges: &framework_queueing::Gauges, is_there: impl Fn(&Key) -> bool) {
+        let _series = self.series();
         self.units.set(gauges, is_there);
     }
 
@@ -366,6 +381,8 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use framework_api::State;
 
     use super::*;
@@ -489,6 +506,41 @@ mod tests {
         assert!(has("frameworkcontroller_lease_age_seconds 3"));
         assert!(has(r#"frameworkcontroller_leader_info{member="b"} 1"#));
         assert!(!metrics.text(now()).contains(r#"member="a""#), "there is one leader");
+    }
+
+    /// Another thread replaces the series all the time.
+    #[test]
+    fn a_scrape_never_sees_a_part_of_the_series_that_are_replaced() {
+        let metrics = Metrics::new();
+        let frameworks = [(State::AttemptRunning, 1), (State::Completed, 2)].into();
+        let gauges = Gauges { frameworks, ..Gauges::default() };
+        let waiting = [((Key::new("team", "q"), "InsufficientQuota"), 7)].into();
+        let units = framework_queueing::Gauges { waiting, ..Default::default() };
+        let figures = Figures { renewed: None, epoch: 1, leader: Some("a".to_owned()) };
+        let replace = || {
+            metrics.engine(&gauges, Duration::ZERO);
+            metrics.units(&units, |_| true);
+            metrics.member(&figures);
+        };
+        replace();
+        let is_over = AtomicBool::new(false);
+        let whole = |text: &str| {
+            [r#"state="Completed"} 2"#, r#"reason="InsufficientQuota"} 7"#, r#"leader_info{member="a"} 1"#]
+                .iter()
+                .all(|series| text.contains(series))
+        };
+        let parts = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    replace();
+                    std::thread::yield_now();
+                }
+            });
+            let parts = (0..300).filter(|_| !whole(&metrics.text(now()))).count();
+            is_over.store(true, Ordering::Relaxed);
+            parts
+        });
+        assert_eq!(parts, 0);
     }
 
     #[test]

@@ -7,8 +7,8 @@
 //! change. The log has every report; the caller writes it.
 
 mod fair_queue;
+mod subject;
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,14 +21,14 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tracing::debug;
 
-use framework_api::{Framework, name, queue};
 use framework_core::plan::Report;
-use framework_message::Key;
 
 use self::fair_queue::FairQueue;
+pub use self::subject::Subject;
 use crate::client::{REPLY_TIMEOUT, SERVER_TIMEOUT};
 use crate::clock::Clock;
 use crate::metrics::Metrics;
+use crate::pace::retry_after;
 use crate::reply::most_bytes;
 use crate::send::read;
 
@@ -51,6 +51,8 @@ const NOTES: usize = 256;
 const NOTE_BYTES: usize = 1024;
 /// The same of names. Users name QueueUnits, and the name of an Event is longer than that of its object.
 const NAME_BYTES: usize = 253;
+/// The same of `reportingInstance`.
+const INSTANCE_BYTES: usize = 128;
 const CONTROLLER: &str = "frameworkcontroller.microsoft.com/frameworkcontroller";
 
 /// The end of the recorder that takes reports.
@@ -78,71 +80,6 @@ struct Entry {
     report: Report,
 }
 
-/// The object that an Event is about.
-#[derive(Clone, Debug)]
-pub struct Subject {
-    api_version: Cow<'static, str>,
-    kind: Cow<'static, str>,
-    namespace: String,
-    name: String,
-    uid: String,
-    resource_version: Option<String>,
-    /// Whether reports with different notes have an Event each.
-    event_per_note: bool,
-}
-
-impl Subject {
-    /// A Framework.
-    pub fn framework(framework: &Framework) -> Self {
-        let metadata = framework.metadata.clone();
-        Subject {
-            api_version: name::API_VERSION.into(),
-            kind: name::KIND.into(),
-            namespace: metadata.namespace.unwrap_or_default(),
-            name: metadata.name.unwrap_or_default(),
-            uid: metadata.uid.unwrap_or_default(),
-            resource_version: metadata.resource_version,
-            event_per_note: false,
-        }
-    }
-
-    /// A Lease. Without a UID the Event is stored all the same. Notes report changes, none of which repeats
-    /// another one, so each has an Event of its own.
-    pub fn lease(namespace: &str, name: &str, uid: &str) -> Self {
-        Subject {
-            api_version: "coordination.k8s.io/v1".into(),
-            kind: "Lease".into(),
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-            uid: uid.to_owned(),
-            resource_version: None,
-            event_per_note: true,
-        }
-    }
-
-    /// A job of any kind.
-    pub fn job(api_version: &str, kind: &str, key: &Key, uid: &str) -> Self {
-        Subject {
-            api_version: api_version.to_owned().into(),
-            kind: kind.to_owned().into(),
-            ..Subject::unit(key, uid)
-        }
-    }
-
-    /// A QueueUnit.
-    pub fn unit(key: &Key, uid: &str) -> Self {
-        Subject {
-            api_version: queue::API_VERSION.into(),
-            kind: queue::UNIT_KIND.into(),
-            namespace: key.namespace.to_string(),
-            name: key.name.to_string(),
-            uid: uid.to_owned(),
-            resource_version: None,
-            event_per_note: false,
-        }
-    }
-}
-
 impl Recorder {
     /// A recorder, and the writer that must run for it. `instance` names this replica.
     pub fn new(
@@ -158,11 +95,12 @@ impl Recorder {
             woken,
             client,
             clock,
-            instance: instance.to_owned(),
+            instance: end_of(instance).to_owned(),
             metrics: Arc::clone(&metrics),
             known: BTreeMap::new(),
             made: 0,
             ready: Duration::ZERO,
+            resumes: Duration::ZERO,
         };
         (Recorder { entries, wake, metrics }, writer)
     }
@@ -200,6 +138,8 @@ pub struct EventWriter {
     made: u64,
     /// When, on the monotonic clock, the next Event would be due if they came evenly.
     ready: Duration,
+    /// When, on the monotonic clock, the pause ends that the API server asked for.
+    resumes: Duration,
 }
 
 /// An Event that may be added to.
@@ -259,8 +199,9 @@ impl EventWriter {
                     open.created = true;
                     self.metrics.event_published();
                 }
-                Err(EventFailure { code, text }) => {
+                Err(EventFailure { code, text, pause }) => {
                     self.metrics.event_dropped();
+                    self.resumes = self.clock.now().steady + pause;
                     debug!(error = text, reason = report.reason, "an Event was not written");
                     match (open.created, code) {
                         // Its POST got no reply, and had its effect.
@@ -292,29 +233,32 @@ impl EventWriter {
     async fn wait_for_turn(&mut self) {
         let now = self.clock.now().steady;
         self.ready = self.ready.max(now) + INTERVAL;
-        let turn = self.ready.saturating_sub(INTERVAL * BURST);
+        let turn = self.ready.saturating_sub(INTERVAL * BURST).max(self.resumes);
         if turn > now {
             tokio::time::sleep_until(self.clock.instant(turn)).await;
         }
     }
 
     async fn send(&self, request: Result<Request<Body>, http::Error>) -> Result<(), EventFailure> {
-        let without_reply = |text: String| EventFailure { code: None, text };
+        let without_reply = |text: String| EventFailure { code: None, text, pause: Duration::ZERO };
         let request = request.map_err(|error| without_reply(error.to_string()))?;
         let exchange = async {
             let (head, body) = self.client.send(request).await?.into_parts();
             // Read to the end, so that the connection can be used again.
-            Ok::<_, kube::Error>((head.status, read(body, most_bytes("create", head.status)).await?))
+            let body = read(body, most_bytes("create", head.status)).await?;
+            Ok::<_, kube::Error>((head, body))
         };
-        let (status, body) = timeout(REPLY_TIMEOUT, exchange)
+        let (head, body) = timeout(REPLY_TIMEOUT, exchange)
             .await
             .map_err(|_| without_reply("no response in time".to_owned()))?
             .map_err(|error| without_reply(error.to_string()))?;
+        let status = head.status;
         if status.is_success() {
             return Ok(());
         }
         let text = format!("{status}: {}", String::from_utf8_lossy(&body));
-        Err(EventFailure { code: Some(status.as_u16()), text })
+        let pause = retry_after(&head.headers).unwrap_or_default();
+        Err(EventFailure { code: Some(status.as_u16()), text, pause })
     }
 }
 
@@ -323,6 +267,8 @@ struct EventFailure {
     /// The HTTP status, if there was a response.
     code: Option<u16>,
     text: String,
+    /// How long the API server asks to send nothing.
+    pause: Duration,
 }
 
 impl OpenEvent {
@@ -368,6 +314,12 @@ fn event(subject: &Subject, report: &Report, known: &OpenEvent, instance: &str, 
 /// A `metav1.MicroTime`: always six digits of a second.
 fn micro(at: Timestamp) -> String {
     format!("{at:.6}")
+}
+
+/// The end of a replica's name, short enough for the API server. It tells the runs of the program apart.
+fn end_of(instance: &str) -> &str {
+    let begin = instance.len().saturating_sub(INSTANCE_BYTES);
+    &instance[instance.ceil_char_boundary(begin)..]
 }
 
 /// The note, short enough for the API server.

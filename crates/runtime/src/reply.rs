@@ -6,20 +6,19 @@
 
 use std::error::Error as _;
 use std::io;
-use std::time::Duration;
 
-use http::header::{DATE, RETRY_AFTER, WARNING};
+use http::header::{DATE, WARNING};
 use http::{HeaderMap, StatusCode};
 use hyper_util::client::legacy;
 use serde::Deserialize;
 
 use framework_access::fenced_body::FenceClosed;
 use framework_api::Time;
-use framework_message::{LONGEST_PAUSE, Rejection, Reply};
+use framework_message::{Rejection, Reply};
 
 use crate::exchange::Exchange;
 use crate::fencing_token;
-use crate::pace;
+use crate::pace::{self, retry_after};
 use crate::request::call;
 
 pub mod engine;
@@ -197,14 +196,6 @@ fn truncate(mut message: String) -> String {
         message.push_str(" [cut]");
     }
     message
-}
-
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    // A number that is too large for a `u64` asks for a long pause all the same.
-    let asked = text.parse().map_or(LONGEST_PAUSE, Duration::from_secs);
-    is_number.then(|| asked.min(LONGEST_PAUSE))
 }
 
 /// Whether it is certain that no byte of the request reached the API server.

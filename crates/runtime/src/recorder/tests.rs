@@ -3,11 +3,13 @@
 use std::sync::Mutex;
 
 use http::Response;
+use http::header::RETRY_AFTER;
 use http_body_util::StreamBody;
 use tower::BoxError;
 
-use framework_api::FrameworkSpec;
+use framework_api::{Framework, FrameworkSpec};
 use framework_core::EventReason;
+use framework_message::Key;
 
 use super::*;
 
@@ -95,6 +97,38 @@ async fn a_response_that_hangs_holds_up_no_further_event() {
     let sent = sent.lock().unwrap();
     assert_eq!(sent.len(), 2);
     assert!(sent[1] - sent[0] <= REPLY_TIMEOUT + Duration::from_secs(1), "{sent:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_event_is_sent_before_the_end_of_a_pause() {
+    let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
+    let sent = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&sent);
+    let service = tower::service_fn(move |_: Request<Body>| {
+        seen.lock().unwrap().push(clock.now().steady.as_secs());
+        let response = Response::builder().status(429).header(RETRY_AFTER, "7");
+        async move { Ok::<_, BoxError>(response.body(Body::empty())?) }
+    });
+    let client = kube::Client::new(service, "default");
+    let (recorder, writer) = Recorder::new(client, clock, "fc-0", Metrics::new());
+    for uid in ["f", "g", "h"] {
+        recorder.record(Subject::framework(&framework(uid)), report("QuotaExceeded"));
+    }
+    drop(recorder);
+    writer.run().await;
+    assert_eq!(*sent.lock().unwrap(), [0, 7, 14]);
+}
+
+#[tokio::test]
+async fn a_long_name_of_a_replica_is_cut_to_its_end() {
+    let service =
+        tower::service_fn(|_: Request<Body>| std::future::pending::<Result<Response<Body>, BoxError>>());
+    let client = kube::Client::new(service, "default");
+    for (name, bytes) in [("x".repeat(200), INSTANCE_BYTES), ("ä".repeat(100), INSTANCE_BYTES - 1)] {
+        let name = format!("{name}-0a1b");
+        let writer = Recorder::new(client.clone(), Clock::system(), &name, Metrics::new()).1;
+        assert!(writer.instance.len() == bytes && writer.instance.ends_with("-0a1b"), "{}", writer.instance);
+    }
 }
 
 #[tokio::test(start_paused = true)]

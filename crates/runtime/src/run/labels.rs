@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use framework_api::name;
-use framework_message::backoff::REFUSED;
+use framework_message::backoff::{NOT_SENT, REFUSED};
 use framework_message::{Key, MayAct, Ownership, Rejection, Slot, Slots};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -31,8 +31,12 @@ use crate::metrics::Metrics;
 use crate::pace::paced;
 use crate::request::call::MERGE_PATCH;
 use crate::send;
-use crate::watch::{Mislabelled, Wrong};
+use crate::watch::Mislabelled;
 use crate::wire::{UnlabelledFramework, Unreadable, Watched, Wire};
+
+mod unlabelled;
+
+use unlabelled::{FirstList, Unlabelled};
 
 /// The parts of the task.
 pub struct Labeller {
@@ -62,65 +66,8 @@ pub struct Labeller {
     pub last_names: BTreeMap<Arc<str>, Arc<str>>,
     /// Frameworks whose label is on its way.
     pub in_flight: BTreeSet<Key>,
-    /// Frameworks whose label was refused: their UIDs, how often in a row, and until when they wait.
+    /// Frameworks whose label was not set: their UIDs, how often in a row, and until when they wait.
     pub refused: BTreeMap<Key, (Arc<str>, u32, Instant)>,
-}
-
-/// A version of a Framework that is to get the label.
-#[derive(Clone, Debug)]
-struct Unlabelled {
-    uid: Arc<str>,
-    resource_version: Arc<str>,
-    /// When it was first seen without the label.
-    since: Instant,
-}
-
-/// The Frameworks that the first list showed without the label.
-#[derive(Default)]
-struct FirstList {
-    /// When it was complete; `None`: it is not.
-    at: Option<Instant>,
-    /// How many it showed: Frameworks that come later keep no slots where they are.
-    count: usize,
-    /// Those that may still be without the label. Each is looked at until it has the label or was waited for
-    /// long enough, and never again: ten thousand that come later cost no walk each.
-    left: BTreeSet<Key>,
-}
-
-impl FirstList {
-    /// A list is complete, and these have no label.
-    fn listed(&mut self, unlabelled: &BTreeMap<Key, Unlabelled>) {
-        if self.at.is_none() {
-            self.at = Some(Instant::now());
-            self.count = unlabelled.len();
-            self.left = unlabelled.keys().cloned().collect();
-        }
-    }
-
-    /// Whether one of them is awaited. `since` says since when a Framework is known to be without the label.
-    fn has_any(
-        &mut self,
-        since: impl Fn(&Key) -> Option<Instant>,
-        awaited: impl Fn(Instant) -> bool,
-    ) -> bool {
-        while let Some(key) = self.left.first() {
-            if since(key).is_some_and(&awaited) {
-                return true;
-            }
-            self.left.pop_first();
-        }
-        false
-    }
-}
-
-impl From<Wrong> for Unlabelled {
-    fn from(wrong: Wrong) -> Self {
-        Unlabelled {
-            uid: wrong.uid,
-            resource_version: wrong.resource_version.to_string().into(),
-            since: wrong.since,
-        }
-    }
 }
 
 /// The pause after a failure of the watch, and while the Frameworks without a label are of other replicas.
@@ -132,7 +79,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Labels on their way at a time. One that waits long for its answer delays no other.
-const IN_FLIGHT: usize = 8;
+const IN_FLIGHT: usize = 32;
+
+/// The same of one namespace, whose webhook may be slow: it delays no other namespace.
+const IN_FLIGHT_OF_NAMESPACE: usize = 4;
 
 /// A Framework, the version that was to get the label, and the answer, if there was one in time: a refusal,
 /// or none.
@@ -196,7 +146,11 @@ async fn label(labels: &mut Labeller) {
                 None => return,
             },
             () = labels.mislabelled.changed() => if std::mem::take(&mut rests) { turns.reset() },
-            Some(answer) = in_flight.next() => labels.answered(answer, &mut unlabelled),
+            Some(answer) = in_flight.next() => {
+                labels.answered(answer, &mut unlabelled);
+                // Its namespace has room again.
+                if std::mem::take(&mut rests) { turns.reset() }
+            }
             _ = turns.tick(), if in_flight.len() < IN_FLIGHT && labels.has_any(&unlabelled) => {
                 // Slots that come meanwhile shorten it.
                 let left = sent_at.map_or(Duration::ZERO, |at| labels.period().saturating_sub(at.elapsed()));
@@ -222,11 +176,7 @@ async fn label(labels: &mut Labeller) {
         // Each report makes the member take a step, which looks at every slot.
         let is_news = |complete: &mut bool| std::mem::replace(complete, is_complete) != is_complete;
         if labels.complete.send_if_modified(is_news) && is_complete {
-            let mut left = unlabelled.iter().filter(|(_, one)| Some(one.since) <= first.at);
-            if let Some((framework, _)) = left.next() {
-                let count = left.count() + 1;
-                warn!(count, %framework, "slots may move before all Frameworks have the label of their slot");
-            }
+            first.warn_of(&unlabelled);
         }
     }
 }
@@ -289,6 +239,15 @@ impl Labeller {
         later.or(Some(first))
     }
 
+    /// The namespaces that have as many labels on their way as one may have.
+    fn full(&self) -> Vec<&Arc<str>> {
+        let keys: Vec<&Key> = self.in_flight.iter().collect();
+        keys.chunk_by(|one, other| one.namespace == other.namespace)
+            .filter_map(|keys| keys.get(IN_FLIGHT_OF_NAMESPACE - 1).copied())
+            .map(|key| &key.namespace)
+            .collect()
+    }
+
     /// The first Framework with a greater name that is to be labelled: its slot is owned, or it is seen
     /// because the slot that its label names is.
     fn first(&self, unlabelled: &BTreeMap<Key, Unlabelled>, after: Bound<&Key>) -> Option<(Key, Unlabelled)> {
@@ -297,7 +256,10 @@ impl Labeller {
         let is_refused = |key: &Key, uid: &Arc<str>| {
             self.refused.get(key).is_some_and(|(of, _, until)| of == uid && Instant::now() < *until)
         };
-        let waits = |key: &Key, uid: &Arc<str>| self.in_flight.contains(key) || is_refused(key, uid);
+        let full = self.full();
+        let waits = |key: &Key, uid: &Arc<str>| {
+            full.contains(&&key.namespace) || self.in_flight.contains(key) || is_refused(key, uid)
+        };
         let mut later = unlabelled.range((after, Unbounded));
         let mine = later.find(|(key, one)| owns(Slot::of(&one.uid)) && !waits(key, &one.uid));
         let mine = mine.map(|(key, one)| (key.clone(), one.clone()));
@@ -382,13 +344,26 @@ impl Labeller {
                 let delay = REFUSED.delay(failures, u64::from(refusal.code));
                 let delay = delay.max(refusal.pause().unwrap_or_default());
                 debug!(framework = %key, reason = refusal.message, retry_in = ?delay, "a label was refused");
-                // Those that are gone were not tried again.
-                self.refused.retain(|_, (.., until)| until.elapsed() < PATIENCE);
-                self.refused.insert(key, (one.uid, failures, Instant::now() + delay));
+                self.put_off(key, one.uid, failures, delay);
             }
-            Ok(Err(error)) => debug!(framework = %key, %error, "a label was not set"),
-            Err(_) => debug!(framework = %key, "no answer to a label"),
+            Ok(Err(error)) => {
+                let delay = NOT_SENT.delay(failures, 0);
+                debug!(framework = %key, %error, retry_in = ?delay, "a label was not set");
+                self.put_off(key, one.uid, failures, delay);
+            }
+            Err(_) => {
+                let delay = REFUSED.delay(failures, 0);
+                debug!(framework = %key, retry_in = ?delay, "no answer to a label");
+                self.put_off(key, one.uid, failures, delay);
+            }
         }
+    }
+
+    /// The label of a Framework is not tried again before this delay has passed.
+    fn put_off(&mut self, key: Key, uid: Arc<str>, failures: u32, delay: Duration) {
+        // Those that are gone were not tried again.
+        self.refused.retain(|_, (.., until)| until.elapsed() < PATIENCE);
+        self.refused.insert(key, (uid, failures, Instant::now() + delay));
     }
 }
 
@@ -505,6 +480,55 @@ mod tests {
             let (_, failures, until) = &labels.refused[&Key::new("ns", "job")];
             assert_eq!((*failures, *until - Instant::now()), (1, Duration::from_secs(7)), "{body}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_label_without_an_answer_is_tried_again_ever_more_rarely() {
+        let mut labels = Labeller { ownership: Ownership::default(), ..labels(false) };
+        let one = Unlabelled { uid: "u".into(), resource_version: "7".into(), since: Instant::now() };
+        let mut shown = BTreeMap::from([(Key::new("ns", "job"), one)]);
+        let mut delays = Vec::new();
+        for is_silent in [false, false, true, true] {
+            let (key, one) = labels.next(&shown).expect("its pause is over");
+            let (key, one, mut answer) = labels.send(key, one).await;
+            if is_silent {
+                answer = timeout(Duration::ZERO, std::future::pending()).await;
+            }
+            labels.answered((key.clone(), one, answer), &mut shown);
+            assert!(labels.next(&shown).is_none(), "it waits");
+            let (.., until) = &labels.refused[&key];
+            delays.push(*until - Instant::now());
+            tokio::time::advance(Duration::from_secs(60)).await;
+        }
+        let expected = [NOT_SENT.delay(1, 0), NOT_SENT.delay(2, 0), REFUSED.delay(3, 0), REFUSED.delay(4, 0)];
+        assert_eq!(delays, expected);
+    }
+
+    #[tokio::test]
+    async fn labels_of_one_namespace_on_their_way_leave_room_for_others() {
+        let mut labels = Labeller { ownership: Ownership::default(), ..labels(false) };
+        let entry = |namespace: &str, name: &str| {
+            let uid = format!("{namespace}/{name}");
+            let one = Unlabelled { uid: uid.into(), resource_version: "1".into(), since: Instant::now() };
+            (Key::new(namespace, name), one)
+        };
+        let names = (0..IN_FLIGHT).map(|number| format!("f{number:02}"));
+        let mut shown: BTreeMap<_, _> = names.map(|name| entry("slow", &name)).collect();
+        let mut on_their_way = Vec::new();
+        while let Some((key, one)) = labels.next(&shown) {
+            on_their_way.push(labels.send(key, one));
+        }
+        assert_eq!(on_their_way.len(), IN_FLIGHT_OF_NAMESPACE);
+        shown.extend([entry("a", "f"), entry("z", "f")]);
+        for namespace in ["z", "a"] {
+            let (key, one) = labels.next(&shown).expect("other namespaces have room");
+            assert_eq!(&*key.namespace, namespace);
+            on_their_way.push(labels.send(key, one));
+        }
+        assert!(labels.next(&shown).is_none(), "all others wait");
+        let answer = on_their_way.remove(0).await;
+        labels.answered(answer, &mut shown);
+        assert_eq!(labels.next(&shown).map(|(key, _)| key.namespace), Some("slow".into()));
     }
 
     #[tokio::test]

@@ -179,10 +179,10 @@ impl Generator {
             tracker.stored(&name, stored);
             let seconds = seconds.or(job.group.active_deadline_seconds.map(i64::from));
             if let (Some(seconds), Some(born)) = (seconds, created.metadata.creation_timestamp.as_ref()) {
-                tracker.due(&name, born.0.checked_add(SignedDuration::from_secs(seconds))?);
+                tracker.has_deadline(&name, born.0.checked_add(SignedDuration::from_secs(seconds))?);
             }
             if let Some(expiry) = expiry {
-                tracker.due(&name, whole(expiry));
+                tracker.expires(&name, whole(expiry));
             }
         }
         if let Some(expiry) = expiry {

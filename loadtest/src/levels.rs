@@ -5,6 +5,13 @@ use crate::report::{self, Run};
 use crate::scenario::{Level, Scenario};
 
 const MEBIBYTE: f64 = 1024.0 * 1024.0;
+/// The first word of a level that counts the jobs of an outcome. No level of a scenario has a space.
+const JOBS: &str = "jobs ";
+
+/// Whether every job ended as its group says.
+pub fn ended_as_wanted(run: &Run) -> bool {
+    run.levels.iter().all(|level| level.met || !level.name.starts_with(JOBS))
+}
 
 /// The levels of a run whose other figures are known: the levels of the scenario, and the outcomes of all
 /// jobs.
@@ -17,7 +24,7 @@ pub fn judge(scenario: &Scenario, run: &Run, promises: bool) -> Vec<report::Leve
         let (wanted, came) = (wanted(outcome), run.totals.outcomes.get(outcome).copied().unwrap_or(0));
         if wanted > 0 {
             levels.push(report::Level {
-                name: format!("jobs {outcome}"),
+                name: format!("{JOBS}{outcome}"),
                 bound: format!("= {wanted}"),
                 measured: Some(came as f64),
                 met: came == wanted,

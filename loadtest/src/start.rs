@@ -8,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 use framework_access::Directions;
 use framework_access::proxy::Variables;
 use kube::api::Api;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::kills::Kills;
 use crate::machine;
@@ -113,7 +114,7 @@ async fn report(arguments: &Arguments) -> Result<Report> {
     );
     let interrupted = async {
         // Without a signal handler, the run is never interrupted.
-        if tokio::signal::ctrl_c().await.is_err() {
+        if stop_signal().await.is_err() {
             std::future::pending::<()>().await;
         }
         eprintln!("interrupted: the report has the figures so far");
@@ -127,6 +128,18 @@ async fn report(arguments: &Arguments) -> Result<Report> {
         write_efficiency: done.requests.write_efficiency,
         runs: vec![done],
     })
+}
+
+/// Waits until Ctrl-C or SIGTERM asks the run to end.
+async fn stop_signal() -> std::io::Result<()> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        biased;
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    Ok(())
 }
 
 fn metrics(arguments: &Arguments) -> Result<Option<Metrics>> {
@@ -259,5 +272,23 @@ fn print(run: &Run) {
             level.name,
             level.bound
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+    use rustix::process::{Signal, getpid, kill_process};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn both_signals_that_ask_a_program_to_end_end_a_run() {
+        for signal in [Signal::TERM, Signal::INT] {
+            let mut stopped = Box::pin(stop_signal());
+            assert!(stopped.as_mut().now_or_never().is_none(), "nothing asks yet, and both are caught");
+            kill_process(getpid(), signal).unwrap();
+            stopped.await.unwrap();
+        }
     }
 }

@@ -18,8 +18,10 @@ use crate::report::{Latency, Series};
 struct TrackedJob {
     group: String,
     wanted: Instant,
-    /// When its deadline passes, or it expires.
-    due: Option<Timestamp>,
+    /// When its deadline passes.
+    deadline: Option<Timestamp>,
+    /// When it expires.
+    expiry: Option<Timestamp>,
     seen: BTreeMap<Phase, Instant>,
     /// When the event of its exceeded deadline, or of its deletion, arrived.
     acted: Option<Timestamp>,
@@ -58,10 +60,11 @@ impl Tracker {
 
     /// Adds a job that is scheduled for `wanted`.
     pub fn expect(&mut self, name: String, group: &str, wanted: Instant) {
-        let (due, seen, acted, outcome, quota_period, on_running) = Default::default();
+        let (deadline, expiry, seen, acted, outcome, quota_period, on_running) = Default::default();
         let group = group.to_owned();
-        self.jobs
-            .insert(name, TrackedJob { group, wanted, due, seen, acted, outcome, quota_period, on_running });
+        let job =
+            TrackedJob { group, wanted, deadline, expiry, seen, acted, outcome, quota_period, on_running };
+        self.jobs.insert(name, job);
     }
 
     /// A receiver that is notified once, when the job runs.
@@ -106,10 +109,17 @@ impl Tracker {
         self.names
     }
 
-    /// Sets when its deadline passes, or it expires.
-    pub fn due(&mut self, name: &str, due: Timestamp) {
+    /// Sets when its deadline passes.
+    pub fn has_deadline(&mut self, name: &str, at: Timestamp) {
         if let Some(job) = self.jobs.get_mut(name) {
-            job.due = Some(due);
+            job.deadline = Some(at);
+        }
+    }
+
+    /// Sets when it expires.
+    pub fn expires(&mut self, name: &str, at: Timestamp) {
+        if let Some(job) = self.jobs.get_mut(name) {
+            job.expiry = Some(at);
         }
     }
 
@@ -225,10 +235,10 @@ impl Tracker {
                     of_group().filter_map(|job| job.took(from, to)).collect(),
                 ));
             }
-            for (transition, outcome) in [(DEADLINE_LATENCY, true), (EXPIRY_LATENCY, false)] {
-                let late = of_group().filter(|job| (job.outcome == Some("DeadlineExceeded")) == outcome);
-                latencies.extend(latency(transition, group, late.filter_map(TrackedJob::late).collect()));
-            }
+            let exceeded = of_group().filter_map(|job| job.late(job.deadline, true)).collect();
+            latencies.extend(latency(DEADLINE_LATENCY, group, exceeded));
+            let expired = of_group().filter_map(|job| job.late(job.expiry, false)).collect();
+            latencies.extend(latency(EXPIRY_LATENCY, group, expired));
         }
         latencies
     }
@@ -280,8 +290,10 @@ impl TrackedJob {
         Some(self.seen.get(&to)?.saturating_duration_since(from).as_secs_f64())
     }
 
-    fn late(&self) -> Option<f64> {
-        Some(self.acted?.duration_since(self.due?).as_secs_f64())
+    /// The seconds from `due` to its exceeded deadline, or to its deletion if it has not exceeded one.
+    fn late(&self, due: Option<Timestamp>, exceeded: bool) -> Option<f64> {
+        let is_asked = (self.outcome == Some("DeadlineExceeded")) == exceeded;
+        due.filter(|_| is_asked).and_then(|due| Some(self.acted?.duration_since(due).as_secs_f64()))
     }
 }
 
@@ -356,12 +368,29 @@ mod tests {
         let (mut tracker, now) = (Tracker::default(), Instant::now());
         let wall = |ms| Timestamp::from_millisecond(ms).unwrap();
         tracker.expect("a0".into(), "a", now);
-        tracker.due("a0", wall(5000));
+        tracker.has_deadline("a0", wall(5000));
         tracker.saw(&framework("AttemptDeletionPending", Some(-240)), now, wall(5250));
         tracker.saw(&framework("Completed", Some(-240)), now, wall(9000));
         let late = tracker.latencies().into_iter().find(|latency| latency.transition == DEADLINE_LATENCY);
         assert_eq!(late.map(|late| late.p50), Some(0.25));
         assert_eq!(tracker.outcomes(), [(("a".to_owned(), "DeadlineExceeded"), 1)].into());
+    }
+
+    #[test]
+    fn the_deletion_of_a_job_that_kept_its_deadline_is_no_expiry() {
+        let (mut tracker, now) = (Tracker::default(), Instant::now());
+        let wall = |ms| Timestamp::from_millisecond(ms).unwrap();
+        tracker.expect("a0".into(), "a", now);
+        tracker.has_deadline("a0", wall(60_000));
+        tracker.saw(&framework("Completed", Some(0)), now, wall(2000));
+        tracker.gone("a0", 7, now, wall(7000));
+        let timed = |tracker: &Tracker| {
+            let of_both = |late: &Latency| [DEADLINE_LATENCY, EXPIRY_LATENCY].contains(&&*late.transition);
+            tracker.latencies().into_iter().filter(of_both).map(|late| late.max).collect::<Vec<_>>()
+        };
+        assert!(timed(&tracker).is_empty());
+        tracker.expires("a0", wall(6500));
+        assert_eq!(timed(&tracker), [0.5]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use framework_image::{Image, Release};
-use framework_programs::workspace::{cargo, root, target_dir};
+use framework_programs::workspace::{cargo, cargo_into_target_dir, root, target_dir};
 
 /// The images to make.
 #[derive(clap::Args)]
@@ -68,7 +68,7 @@ fn revision() -> Option<String> {
 
 /// Builds the programs with the C library in them, and returns their directory.
 fn build(target: &str, auditable: bool) -> Result<PathBuf> {
-    let mut command = cargo(if auditable { &["auditable", "build"] } else { &["build"] });
+    let mut command = cargo_into_target_dir(if auditable { &["auditable", "build"] } else { &["build"] });
     // The target is named even if it is this machine's: without it the flags would reach procedural macros,
     // which are never static.
     command.args(["--release", "--locked", "--target", target]);

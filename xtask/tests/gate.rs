@@ -133,3 +133,39 @@ fn a_failing_step_hides_no_other() {
     let first: Vec<&str> = commands.iter().filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(first, ["fmt", "clippy", "clippy", "doc", "test"], "{commands:?}");
 }
+
+/// Builds the programs of the test cluster with this Go. The cache is named relative to `dir`.
+fn programs(dir: &Path, go: &str) -> (bool, String) {
+    script::write(&dir.join("go"), &format!("#!/bin/sh\n{go}\n"));
+    let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
+        .args(["test", "--only=programs"])
+        .current_dir(dir)
+        .env("PATH", format!("{}:{}", dir.display(), std::env::var("PATH").unwrap()))
+        .env("FRAMEWORK_TESTCLUSTER_CACHE", "cache")
+        .env_remove("KUBEBUILDER_ASSETS")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn a_go_that_is_too_old_is_named_with_the_one_that_is_needed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (passed, stderr) = programs(dir.path(), "echo go version go1.19.8 linux/amd64");
+    assert!(!passed && stderr.contains("is version 1.19.8; install Go 1.26 or newer"), "{stderr}");
+}
+
+#[test]
+fn a_relative_cache_is_below_the_working_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    // As Go does: several programs go to a directory, and a single one to its file.
+    let go = r#"[ $1 = version ] && exit
+        while [ "$1" != -o ]; do shift; done
+        case $2 in
+            */unfinished) cd "$2" && touch kube-apiserver kube-controller-manager kube-scheduler kubectl ;;
+            *) touch "$2" ;;
+        esac"#;
+    let (passed, stderr) = programs(dir.path(), go);
+    assert!(passed && dir.path().join("cache").is_dir(), "{stderr}");
+}

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use clap::builder::RangedU64ValueParser;
 use framework_access::{Directions, client};
 use framework_barrier::barrier::{Query, Reply};
 use framework_barrier::request::Reader;
@@ -22,10 +23,10 @@ use tokio::time::sleep;
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// How many barriers, one run for each number.
-    #[arg(long, value_delimiter = ',', default_values_t = [100, 300, 1000])]
+    #[arg(long, value_delimiter = ',', default_values_t = [100, 300, 1000], value_parser = at_least_one())]
     barriers: Vec<usize>,
     /// How many Tasks the Framework has.
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 1000, value_parser = at_least_one())]
     tasks: usize,
     /// How often each barrier asks before the last IP is there.
     #[arg(long, default_value_t = 4)]
@@ -240,4 +241,9 @@ async fn write_status(client: &kube::Client, path: &str, tasks: usize, addressed
     });
     let path = format!("{path}/{NAME}/status");
     send(client, "PATCH", &path, &json!({ "status": status })).await.map(drop)
+}
+
+/// Without a barrier there is no cost of one, and without a Task no IP that it waits for.
+fn at_least_one() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..)
 }

@@ -5,11 +5,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use framework_programs::workspace::root;
 use framework_testcluster::{Cluster, Component, Options, audit_log};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::timeout;
 
 use control_plane::options;
 use controllers::{CONTROLLER, HOSTS, by_its_name, config_of, metrics_address, start, start_replica};
@@ -144,7 +147,8 @@ fn compare(task: &Task, arguments: &Arguments, programs: &Programs) -> Result<Ve
         if report.exists() {
             fs::remove_file(&report).with_context(|| format!("removing {}", report.display()))?;
         }
-        if !perform((*system, *replicas), task, arguments, programs, &dir)? {
+        let kept = perform((*system, *replicas), task, arguments, programs, &dir);
+        if !kept.with_context(|| format!("{} by {system:?}", task.scenario))? {
             let what = missed::of(&report)?;
             missed.push(format!("{} by {system:?}: {}", task.scenario, what.join("; ")));
         }
@@ -251,14 +255,15 @@ fn perform(
             command.args(["--as", "floor"]);
         }
     }
-    let kept = watch(&cluster, command, keeper)?;
-    if let Some(group) = &arguments.lives {
-        println!("{system:?}:");
-        print_lives(group, &cluster, programs)?;
-    }
+    let watched = watch(&cluster, command, keeper);
     for (name, copy) in [(CONTROLLER, "controller")].into_iter().chain(HOSTS.map(|host| (host, host))) {
         // Those that did not run have no log.
         let _ = fs::copy(cluster.dir().join(format!("{name}.log")), out.join(format!("{copy}.log")));
+    }
+    let kept = watched?;
+    if let Some(group) = &arguments.lives {
+        println!("{system:?}:");
+        print_lives(group, &cluster, programs)?;
     }
     Ok(kept)
 }
@@ -288,7 +293,9 @@ fn start_ours(
     hosts.map(|host| Ok((*host, start_replica(cluster, program, host, config, qps)?))).collect()
 }
 
-/// Waits for the load test, also after an interrupt: the load test handles it and writes a report.
+/// Waits for the load test, also after an interrupt: the load test handles it and writes a report. Afterwards
+/// it is an error, so that no other run follows. SIGTERM is meant for this process alone, and ends both at
+/// once.
 fn watch(
     cluster: &Cluster,
     mut command: tokio::process::Command,
@@ -296,21 +303,32 @@ fn watch(
 ) -> Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let _interrupts = signal(SignalKind::interrupt())?;
-        let run = command.kill_on_drop(true);
-        let status = match keeper {
-            None => run.status().await,
-            Some(mut keeper) => {
-                keeper.begin().await?;
-                tokio::select! {
-                    biased;
-                    status = run.status() => status,
-                    Err(error) = keeper.keep() => return Err(error),
-                }
-            }
+        let mut interrupts = signal(SignalKind::interrupt())?;
+        let mut terminations = signal(SignalKind::terminate())?;
+        command.kill_on_drop(true);
+        let status = tokio::select! {
+            biased;
+            _ = terminations.recv() => bail!("interrupted"),
+            ended = run_beside(command, keeper) => ended?,
         };
-        let status = status.context("starting the load test")?;
+        ensure!(timeout(Duration::ZERO, interrupts.recv()).await.is_err(), "interrupted");
         cluster.check()?;
         Ok(status.success())
     })
+}
+
+/// Runs the load test to its end, while the keeper replaces the replicas that it kills.
+async fn run_beside(mut command: tokio::process::Command, keeper: Option<Keeper<'_>>) -> Result<ExitStatus> {
+    let status = match keeper {
+        None => command.status().await,
+        Some(mut keeper) => {
+            keeper.begin().await?;
+            tokio::select! {
+                biased;
+                status = command.status() => status,
+                Err(error) = keeper.keep() => return Err(error),
+            }
+        }
+    };
+    status.context("starting the load test")
 }

@@ -1,5 +1,7 @@
 //! The program behind `cargo xtask bench`, with a scenario of a few seconds and the programs built for tests.
 
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -95,6 +97,31 @@ fn a_missed_level_fails_the_command_by_name_after_the_report() {
 }
 
 #[test]
+fn an_interrupt_starts_no_further_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("long.yaml");
+    let text = "description: One.\ntimeoutSeconds: 20\n\
+         groups: [{name: job, jobs: 1, taskRoles: [{name: worker, taskNumber: 1, runSeconds: 600}]}]\n";
+    std::fs::write(&file, text).unwrap();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_framework-bench"));
+    program.arg("bench").arg("--scenario").arg(&file).arg("--out").arg(dir.path().join("out"));
+    program.args(["--as", "framework,recommended", "--programs"]).arg(programs());
+    // A group of its own: an interrupt from a terminal goes to all of its processes.
+    program.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
+    let mut bench = program.spawn().unwrap();
+    let (mut stderr, mut said) = (BufReader::new(bench.stderr.take().unwrap()), String::new());
+    while !said.contains("long: 1 job with 1 Task, by frameworkcontroller") {
+        assert!(stderr.read_line(&mut said).unwrap() > 0, "it ended: {said}");
+    }
+    let group = bench.id().to_string();
+    assert!(Command::new("sh").args(["-c", "kill -INT \"-$0\"", &group]).status().unwrap().success());
+    stderr.read_to_string(&mut said).unwrap();
+    assert!(!bench.wait().unwrap().success());
+    assert!(said.contains("by Framework: interrupted"), "{said}");
+    assert_eq!(said.matches("starting a control plane").count(), 1, "{said}");
+}
+
+#[test]
 fn an_unknown_scenario_is_refused_before_anything_is_built() {
     let refused = |name: &str| {
         let mut program = Command::new(env!("CARGO_BIN_EXE_framework-bench"));
@@ -119,5 +146,19 @@ fn a_system_or_a_number_of_replicas_named_twice_is_refused() {
         let output = program.output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && stderr.contains(expected), "{stderr}");
+    }
+}
+
+#[test]
+fn a_measurement_of_no_barrier_and_one_of_no_task_are_refused() {
+    for option in ["--tasks", "--barriers"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_framework-bench"))
+            .args(["barrier", option, "0"])
+            // No cluster may start.
+            .env("PATH", "/nowhere")
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(stderr.contains(&format!("invalid value '0' for '{option} ")), "{stderr}");
     }
 }

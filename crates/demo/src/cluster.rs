@@ -10,13 +10,14 @@ use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use framework_api::pod_failure::DEFAULT_CONFIG;
 use framework_programs::workspace::{cluster_home, root};
-use framework_testcluster::{Cluster, Options};
+use framework_testcluster::{Cluster, Options, interrupt};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
@@ -47,7 +48,10 @@ pub(crate) enum ClusterCommand {
 /// Runs the command.
 pub(crate) fn run(command: ClusterCommand) -> Result<()> {
     match command {
-        ClusterCommand::Up => up(),
+        ClusterCommand::Up => {
+            let interrupted = Arc::new(AtomicBool::new(false));
+            interrupt::run(up(Arc::clone(&interrupted)), &interrupted)
+        }
         ClusterCommand::Down => down(),
         ClusterCommand::Serve { controller } => serve(controller.as_deref()),
     }
@@ -64,6 +68,9 @@ pub(crate) struct State {
     pub(crate) programs: PathBuf,
     /// The controller that runs against it, if the holder started one.
     pub(crate) controller: Option<i32>,
+    /// Whether the directory stays when the cluster ends.
+    #[serde(default)]
+    keeps_dir: bool,
 }
 
 impl State {
@@ -74,7 +81,12 @@ impl State {
     /// The state, if its process still runs.
     pub(crate) fn read() -> Option<State> {
         let state: State = serde_json::from_slice(&fs::read(State::file()).ok()?).ok()?;
-        (start_time(state.pid) == Some(state.started)).then_some(state)
+        state.is_held().then_some(state)
+    }
+
+    /// Whether its process still runs.
+    fn is_held(&self) -> bool {
+        start_time(self.pid) == Some(self.started)
     }
 
     /// Written whole or not at all: `up` reads it while it waits for it.
@@ -85,13 +97,13 @@ impl State {
     }
 }
 
-fn up() -> Result<()> {
+async fn up(interrupted: Arc<AtomicBool>) -> Result<()> {
     let state = match State::read() {
         Some(state) => {
             eprintln!("the cluster is already up");
             state
         }
-        None => start(None, &AtomicBool::new(false))?,
+        None => tokio::task::spawn_blocking(move || start(None, &interrupted)).await??,
     };
     eprintln!("kubectl is in {}; logs are in {}", state.programs.display(), state.dir.display());
     eprintln!("stop it with: cargo xtask cluster down");
@@ -153,16 +165,23 @@ pub(crate) fn down() -> Result<()> {
     eprintln!("stopping the cluster");
     kill_process(pid, Signal::TERM).context("stopping the holder of the cluster")?;
     if !gone_within(&state, PATIENCE) {
-        kill_process(pid, Signal::KILL).context("killing the holder of the cluster")?;
-        ensure!(gone_within(&state, PATIENCE), "process {} cannot be killed", state.pid);
+        // Once it has ended, its pid may be that of another process.
+        if state.is_held() {
+            kill_process(pid, Signal::KILL).context("killing the holder of the cluster")?;
+        }
+        let dir = state.dir.display();
+        ensure!(gone_within(&state, PATIENCE), "process {} or its directory {dir} is still there", state.pid);
+    }
+    if state.keeps_dir {
+        eprintln!("its logs and data stay in {}", state.dir.display());
     }
     fs::remove_file(State::file()).context("removing the state file")
 }
 
-/// Whether the holder ended in time, and the cluster's directory went with it.
+/// Whether the holder ended in time, and the cluster's directory went with it unless it stays.
 fn gone_within(state: &State, patience: Duration) -> bool {
     let deadline = Instant::now() + patience;
-    while start_time(state.pid) == Some(state.started) || state.dir.exists() {
+    while state.is_held() || !state.keeps_dir && state.dir.exists() {
         if Instant::now() > deadline {
             return false;
         }
@@ -173,11 +192,13 @@ fn gone_within(state: &State, patience: Duration) -> bool {
 
 fn serve(controller: Option<&Path>) -> Result<()> {
     let lock = File::create(cluster_home().join("lock")).context("creating the lock")?;
-    // Held until this process ends: an interrupted `up` leaves a holder that is still starting.
+    // Held until this process ends: a killed `up` leaves a holder that is still starting.
     ensure!(lock.try_lock().is_ok(), "another cluster is being started or stopped: try again");
     eprintln!("starting the control plane");
     let began = Instant::now();
-    let cluster = Cluster::start(Options::default())?;
+    let options = Options::default();
+    let keeps_dir = options.keep;
+    let cluster = Cluster::start(options)?;
     eprintln!("the control plane is ready after {:.1} s", began.elapsed().as_secs_f64());
     cluster.install(&root().join("deploy/crds"))?;
     let controller = controller.map(|program| host(&cluster, program, &cluster_home())).transpose()?;
@@ -189,6 +210,7 @@ fn serve(controller: Option<&Path>) -> Result<()> {
         kubeconfig: cluster.kubeconfig_path().to_owned(),
         programs: cluster.programs().to_owned(),
         controller,
+        keeps_dir,
     }
     .write()?;
     until_stopped()

@@ -79,7 +79,10 @@ impl Testbed {
     /// A client that may do everything.
     pub(crate) async fn client(&self) -> Result<kube::Client> {
         let kubeconfig = Kubeconfig::read_from(self.kubeconfig())?;
-        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        let options = KubeConfigOptions::default();
+        let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await?;
+        // kube takes the proxy of the environment for every address, and this one is on this machine.
+        config.proxy_url = None;
         Ok(kube::Client::try_from(config)?)
     }
 

@@ -32,6 +32,8 @@ fn demo(home: &Path, controller: &Path, arguments: &[&str]) -> Child {
         .arg(controller)
         .args(arguments)
         .env("FRAMEWORK_CLUSTER_HOME", home)
+        // As behind a proxy: no request of the demo leaves this machine.
+        .env("HTTPS_PROXY", "http://127.0.0.1:9")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::error::Error;
+use crate::go;
 
 /// The version of Kubernetes that is built and that the programs report.
 pub const KUBERNETES_VERSION: &str = "v1.36.3";
@@ -263,7 +264,8 @@ impl Binaries {
             return Ok(());
         }
         fs::create_dir_all(&self.dir).map_err(Error::io(format!("creating {}", self.dir.display())))?;
-        let lock = File::create(root.join("lock")).map_err(Error::io("creating the lock of the builds"))?;
+        let path = root.join("lock");
+        let lock = File::create(&path).map_err(Error::io(format!("creating {}", path.display())))?;
         if lock.try_lock().is_err() {
             report("another process builds the test cluster's programs: waiting for it");
             lock.lock().map_err(Error::io("waiting for the lock of the builds"))?;
@@ -273,7 +275,7 @@ impl Binaries {
         if missing.is_empty() {
             return Ok(());
         }
-        require_go()?;
+        go::require()?;
         report(&format!("building {} programs into {}, once", missing.len(), self.dir.display()));
         build(&missing)
     }
@@ -332,16 +334,15 @@ impl Binaries {
 
 /// The programs of `$KUBEBUILDER_ASSETS`, if all are there.
 fn ready() -> Option<Binaries> {
-    let ready = Binaries { dir: std::env::var_os("KUBEBUILDER_ASSETS")?.into() };
+    let ready = Binaries { dir: directory("KUBEBUILDER_ASSETS")? };
     ready.missing(&Program::ALL).is_empty().then_some(ready)
 }
 
-fn require_go() -> Result<(), Error> {
-    match Command::new("go").arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status() {
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Error::GoMissing),
-        Err(source) => Err(Error::Io { step: "running go".into(), source }),
-    }
+/// The directory that a variable names, if it is set. It is absolute: programs are built and started in other
+/// directories than this process's.
+fn directory(variable: &str) -> Option<PathBuf> {
+    let set = std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)?;
+    Some(std::path::absolute(&set).unwrap_or(set))
 }
 
 fn linker_flags() -> String {
@@ -381,10 +382,10 @@ fn hash<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
 }
 
 fn cache_root() -> Result<PathBuf, Error> {
-    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    set("FRAMEWORK_TESTCLUSTER_CACHE")
+    directory("FRAMEWORK_TESTCLUSTER_CACHE")
         .or_else(|| {
-            let caches = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")))?;
+            let of_home = || directory("HOME").map(|home| home.join(".cache"));
+            let caches = directory("XDG_CACHE_HOME").or_else(of_home)?;
             Some(caches.join("frameworkcontroller").join("testcluster"))
         })
         .ok_or(Error::NoCacheDirectory)

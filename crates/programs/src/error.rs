@@ -4,12 +4,14 @@
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The Go toolchain that builds the control plane is not installed.
-    #[error(
-        "the test cluster is built with Go, and `go` is not on the PATH; install Go 1.26 or newer:\n  \
-         curl -fsSL https://go.dev/dl/go1.26.0.linux-amd64.tar.gz | sudo tar -C /usr/local -xz && \
-         export PATH=$PATH:/usr/local/go/bin"
-    )]
+    #[error("the test cluster is built with Go, and `go` is not on the PATH; {}", install_go())]
     GoMissing,
+    /// The Go toolchain is too old to fetch the one that is needed.
+    #[error("the test cluster is built with Go, and `go` on the PATH is version {found}; {}", install_go())]
+    GoTooOld {
+        /// Its version.
+        found: String,
+    },
     /// `go build` failed.
     #[error("building {programs} failed: {output}")]
     BuildFailed {
@@ -36,4 +38,17 @@ impl Error {
     pub(crate) fn io(step: impl Into<String>) -> impl FnOnce(std::io::Error) -> Error {
         move |source| Error::Io { step: step.into(), source }
     }
+}
+
+/// The sentence that says how to install Go.
+fn install_go() -> String {
+    let arch = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    format!(
+        "install Go 1.26 or newer:\n  curl -fsSL https://go.dev/dl/go1.26.0.linux-{arch}.tar.gz | \
+         sudo tar -C /usr/local -xz && export PATH=/usr/local/go/bin:$PATH"
+    )
 }

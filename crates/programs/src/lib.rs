@@ -10,6 +10,7 @@ pub mod workspace;
 
 mod binaries;
 mod error;
+mod go;
 
 pub use binaries::{Binaries, KUBERNETES_VERSION, OLDEST_KUBERNETES_VERSION, Program, Report, say};
 pub use error::Error;

@@ -39,10 +39,17 @@ pub fn cargo(arguments: &[&str]) -> Command {
     cargo
 }
 
+/// A [`cargo`] that leaves its output in [`target_dir`], also if its configuration names another directory.
+pub fn cargo_into_target_dir(arguments: &[&str]) -> Command {
+    let mut cargo = cargo(arguments);
+    cargo.env("CARGO_TARGET_DIR", target_dir());
+    cargo
+}
+
 /// Builds optimised programs of the workspace, and returns the directory that holds them.
 pub fn build_optimised(programs: &[&str]) -> io::Result<PathBuf> {
     // The whole workspace, so that later builds of other programs reuse the compiled libraries.
-    let mut command = cargo(&["build", "--release", "--workspace"]);
+    let mut command = cargo_into_target_dir(&["build", "--release", "--workspace"]);
     command.args(programs.iter().map(|program| format!("--bin={program}")));
     if !command.status()?.success() {
         return Err(io::Error::other("cargo build failed"));
@@ -50,7 +57,26 @@ pub fn build_optimised(programs: &[&str]) -> io::Result<PathBuf> {
     Ok(target_dir().join("release"))
 }
 
-/// The directory in which cargo leaves its output.
+/// The directory of cargo's output. It is absolute, because programs are started in other directories.
 pub fn target_dir() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+    below_root(std::env::var_os("CARGO_TARGET_DIR"))
+}
+
+/// The named directory as cargo finds it from the root; by default `target`.
+fn below_root(named: Option<OsString>) -> PathBuf {
+    root().join(named.unwrap_or_else(|| "target".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_looked_for_where_cargo_leaves_them() {
+        let cargo = cargo_into_target_dir(&["build"]);
+        let named = cargo.get_envs().find(|(name, _)| *name == "CARGO_TARGET_DIR");
+        assert_eq!(named.and_then(|(_, value)| value), Some(target_dir().as_os_str()));
+        assert_eq!(below_root(Some("out".into())), root().join("out"));
+        assert_eq!(below_root(Some("/out".into())), Path::new("/out"));
+    }
 }

@@ -10,6 +10,7 @@ use framework_testcluster::{Cluster, Component, Options};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 /// Set in the environment of a test program that plays the process to be killed.
@@ -175,7 +176,7 @@ fn a_component_that_died_is_reported_with_its_log() {
     let cluster = start();
     cluster.check().unwrap();
     let pid = cluster.pid(Component::Scheduler).unwrap();
-    Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap();
+    kill_process(Pid::from_raw(pid.try_into().unwrap()).unwrap(), Signal::KILL).unwrap();
     let deadline = Instant::now() + Duration::from_secs(10);
     let error = loop {
         match cluster.check() {

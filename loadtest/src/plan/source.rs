@@ -1,5 +1,6 @@
 //! The runs that a plan can be based on.
 
+use crate::levels::ended_as_wanted;
 use crate::report::{Report, Run};
 
 use super::demand::Demand;
@@ -26,15 +27,15 @@ pub struct Source<'a> {
     pub run: &'a Run,
 }
 
-/// The runs of one system, of one profile if that is asked for. Runs that were given up, and scenarios that
-/// run no Task, show nothing to plan with.
+/// The runs of one system, of one profile if that is asked for. Runs that were given up or whose jobs ended
+/// otherwise than their groups say, and scenarios that run no Task, show nothing to plan with.
 pub fn sources<'a>(reports: &'a [Report], system: &str, profile: Option<&str>) -> Vec<Source<'a>> {
     let all = reports.iter().flat_map(|report| report.runs.iter().map(move |run| Source { report, run }));
     all.filter(|source| {
         let run = source.run;
         let wanted = run.system == system && profile.is_none_or(|profile| run.profile == profile);
         let ran = source.report.scenario.runs_tasks() && run.totals.tasks > 0 && run.totals.jobs > 0;
-        wanted && run.given_up.is_none() && ran
+        wanted && run.given_up.is_none() && ended_as_wanted(run) && ran
     })
     .collect()
 }

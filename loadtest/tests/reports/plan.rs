@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use framework_loadtest::plan::demand::Demand;
 use framework_loadtest::plan::estimate::{Estimate, estimates, remarks};
 use framework_loadtest::plan::source::{of_replicas, sources};
-use framework_loadtest::report::Report;
+use framework_loadtest::report::{Level, Report};
 
 use crate::sample;
 
@@ -174,6 +174,17 @@ fn a_run_that_was_given_up_or_retried_is_not_planned_with() {
     let plan = planned(&[report], demand());
     assert_eq!(of(&plan, "own requests/s").value, "not known");
     assert_ne!(of(&plan, "controller: memory").value, "not known");
+}
+
+#[test]
+fn a_run_whose_jobs_failed_is_not_planned_with_and_one_that_is_slow_is() {
+    let missed = |name: &str| {
+        let mut report = sample::report();
+        let level = Level { name: name.into(), bound: "= 200".into(), measured: Some(0.0), met: false };
+        report.runs[0].levels.push(level);
+        sources(&[report], SYSTEM, None).len()
+    };
+    assert_eq!((missed("jobs Succeeded"), missed("jobsPerSecond")), (0, 1));
 }
 
 #[test]

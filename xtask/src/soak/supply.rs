@@ -47,7 +47,8 @@ pub(super) fn run() -> Result<()> {
 /// Runs cargo, which finds the tools.
 fn cargo(tools: &Path, arguments: &[&str]) -> Result<()> {
     let mut command = Command::new(env!("CARGO"));
-    let status = command.args(arguments).env("PATH", path(tools)?).current_dir(root()).status();
+    command.args(arguments).env("PATH", path(tools)?).env("CARGO_TARGET_DIR", target_dir());
+    let status = command.current_dir(root()).status();
     let status = status.context("starting cargo")?;
     ensure!(status.success(), "cargo {} failed", arguments.join(" "));
     Ok(())

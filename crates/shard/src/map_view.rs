@@ -144,6 +144,10 @@ impl MapView {
             Outcome::Done(version) if put.base.is_some_and(|base| version <= base) => self.restored = true,
             Outcome::Done(version) => self.see(Seen { version, value: Some(put.map) }, at),
             Outcome::Refused | Outcome::Unknown => {
+                // It may have been created, seen by others, and deleted: the time of its absence begins again.
+                if put.base.is_none() && outcome == Outcome::Unknown {
+                    self.absent_since = self.absent_since.map(|_| at);
+                }
                 self.read_not_before = at;
                 effects.extend(self.due(at));
             }
@@ -158,10 +162,25 @@ mod tests {
 
     use super::*;
 
+    const SECOND: Duration = Duration::from_secs(1);
+
     /// A map whose only slot has this epoch.
     fn seen(version: u64, epoch: u64) -> Seen<SlotMap> {
         let map = SlotMap::without_owners([Slot(3)], Duration::from_secs(10), false);
         Seen { version: Version(version), value: Some(map.above(epoch)) }
+    }
+
+    #[test]
+    fn a_creation_of_unknown_outcome_begins_the_time_of_absence_again() {
+        let policy = Policy::new(SECOND * 10, SECOND * 2, SECOND * 3, SECOND * 28).unwrap();
+        for (outcome, absent) in [(Outcome::Refused, 20), (Outcome::Unknown, 5)] {
+            let mut view = MapView::default();
+            view.see(Seen { version: Version(6), value: None }, Duration::ZERO);
+            view.put(seen(0, 1).value.unwrap(), Ticket(1), SECOND * 14, &policy);
+            assert!(view.answered(Ticket(1), outcome, SECOND * 15, &mut Vec::new()));
+            view.see(Seen { version: Version(9), value: None }, SECOND * 16);
+            assert_eq!(view.absent(SECOND * 20), SECOND * absent);
+        }
     }
 
     #[test]

@@ -16,7 +16,8 @@ use crate::policy::Policy;
 use crate::version::{Seen, Version};
 
 /// Writes of the Leases of others that are on their way at a time, and as many deletions of them in a quarter
-/// of a renewal interval. Thousands of Leases must not keep the replica from renewing its own.
+/// of a renewal interval. Thousands of Leases must not keep the replica from renewing its own. Leases of
+/// owners are few, and do not wait: thousands that cannot be emptied must not keep their slots from moving.
 const AT_A_TIME: usize = 32;
 
 /// A write of another member's Lease that was sent: once it is applied, these lives are gone. An eviction has
@@ -135,6 +136,7 @@ impl Peers {
             }
             let mut lives: Vec<Incarnation> =
                 owners.iter().filter(|owner| owner.lease() == name).map(|owner| (*owner).clone()).collect();
+            let has_slots = !lives.is_empty();
             lives.retain(|life| lease.holder() != Some(life) && !self.gone.contains(life));
             let state = self.state(lease, at, slowest, policy);
             let any = !lives.is_empty();
@@ -166,11 +168,14 @@ impl Peers {
                     None
                 }
             };
-            let is_full = self.proofs.len() >= AT_A_TIME;
+            let is_full = self.proofs.len() >= AT_A_TIME && !has_slots;
             let is_sent = || self.proofs.values().any(|one| one.name == *name);
             let Some(record) = write.filter(|_| !is_full && !is_sent()) else { continue };
             let (name, ticket) = (name.clone(), ticket());
-            let proof = EmptyingWrite { name: name.clone(), record: record.clone(), gone: lives };
+            // An absence has no version, so that the Lease is absent says nothing of the time before: somebody
+            // may have deleted it just now. The next write replaces the version that this one makes.
+            let gone = if lease.base().is_some() { lives } else { Vec::new() };
+            let proof = EmptyingWrite { name: name.clone(), record: record.clone(), gone };
             self.proofs.insert(ticket.0, proof);
             effects.push(Effect::WriteLease { name, base: lease.base(), record, ticket });
         }
@@ -272,6 +277,32 @@ mod tests {
         assert_eq!(sent, [(70_000, Some(Version(3))), (70_500, Some(Version(4)))]);
     }
 
+    /// The view is old: the owner held its Lease until somebody deleted it.
+    #[test]
+    fn a_lease_that_is_created_empty_frees_no_slot_until_it_has_stood() {
+        let (policy, life, mut peers) =
+            (holder_seen_at(Duration::ZERO).0, Incarnation::new("a", "x"), Peers::default());
+        let owners = BTreeSet::from([&life]);
+        peers.expect(owners.iter().copied(), Duration::ZERO);
+        let mut judged = |at: Duration| {
+            let sent = peers.judge(&owners, at, policy.duration, &policy, || Ticket(1));
+            let bases: Vec<_> = sent
+                .iter()
+                .map(|effect| match effect {
+                    Effect::WriteLease { base, .. } => *base,
+                    other => panic!("{other:?}"),
+                })
+                .collect();
+            if !bases.is_empty() {
+                peers.answered(Ticket(1), Outcome::Done(Version(at.as_secs())), at, &policy);
+            }
+            (bases, peers.is_gone(&life))
+        };
+        assert_eq!(judged(SECOND * 12), (vec![None], false));
+        assert_eq!(judged(SECOND * 23), (vec![], false));
+        assert_eq!(judged(SECOND * 24), (vec![Some(Version(12))], true));
+    }
+
     #[test]
     fn thousands_of_leases_are_emptied_and_deleted_some_at_a_time() {
         let (policy, _, mut peers) = holder_seen_at(Duration::ZERO);
@@ -308,6 +339,30 @@ mod tests {
             judge(&mut peers, at).len()
         });
         assert_eq!(deletions, [AT_A_TIME, 0, 0, AT_A_TIME]);
+    }
+
+    #[test]
+    fn the_lease_of_an_owner_waits_for_no_leases_of_others() {
+        let (policy, owner, mut peers) = holder_seen_at(Duration::ZERO);
+        for number in 0..100 {
+            let life = Incarnation::new(&format!("a-{number}"), "x");
+            let record = LeaseRecord { holder: Some(life.clone()), ..LeaseRecord::default() };
+            peers.see(life.lease(), Seen { version: Version(3), value: Some(record) }, Duration::ZERO);
+        }
+        let mut tickets = 0;
+        let next = || {
+            tickets += 1;
+            Ticket(tickets)
+        };
+        let sent = peers.judge(&BTreeSet::from([&owner]), SECOND * 12, policy.duration, &policy, next);
+        let names: Vec<&str> = sent
+            .iter()
+            .map(|effect| match effect {
+                Effect::WriteLease { name, .. } => name.as_str(),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!((names.len(), names.last()), (AT_A_TIME + 1, Some(&owner.lease())));
     }
 
     /// People and other programs may write any holder, with any duration.

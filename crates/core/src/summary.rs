@@ -155,16 +155,19 @@ fn why(
     if let Some(end) = &next.attempt_status.completion_status {
         return (state, framework::describe(end));
     }
-    let refused = refused(o.objects);
+    let known = next.conditions.iter().find(|known| known.type_ == RUNNING);
+    let refused = refused(o.objects, known);
     if next.state == State::AttemptRunning {
-        // Some of its Tasks run. The message says why others do not.
-        return (state, refused.map(|(_, message)| message).unwrap_or_default());
+        // Some of its Tasks run. The message says why others do not, also while one of them is tried again.
+        let is_tried = || o.objects.pod_creates.values().any(|create| create.outcome == Outcome::InFlight);
+        let stays = known.filter(|known| known.status == "True" && is_tried());
+        let message = refused.map(|(_, message)| message);
+        return (state, message.or_else(|| Some(stays?.message.clone())).unwrap_or_default());
     }
-    let is_invalid =
-        |known: &&Condition| known.type_ == RUNNING && known.reason == Obstacle::InvalidPodTemplate.as_str();
+    let is_invalid = |known: &&Condition| known.reason == Obstacle::InvalidPodTemplate.as_str();
     let invalid = match template_errors {
         Some(errors) => errors.first().map(|error| &error.note),
-        None => next.conditions.iter().find(is_invalid).map(|known| &known.message),
+        None => known.filter(is_invalid).map(|known| &known.message),
     };
     let invalid = invalid.map(|message| (Obstacle::InvalidPodTemplate, message.clone()));
     let queued = match queued {
@@ -175,18 +178,29 @@ fn why(
     obstacle.map_or((state, String::new()), |(obstacle, message)| (Reason::Obstacle(obstacle), message))
 }
 
-/// The first create that is refused for now.
-fn refused(objects: &Objects) -> Option<(Obstacle, String)> {
+/// The first create that is refused for now. A text that differs from the `known` one in numbers only is not
+/// new: a quota says how much of it is used, and each refusal would write the status.
+fn refused(objects: &Objects, known: Option<&Condition>) -> Option<(Obstacle, String)> {
     let mut creates = objects.config_map_create.iter().chain(objects.pod_creates.values());
     creates.find_map(|create| match &create.outcome {
         Outcome::Refused { refusal: Refusal::Transient, message, .. } => {
-            Some((Obstacle::PodCreationTransientError, message.to_string()))
+            let same = known.filter(|known| is_same_but_for_numbers(&known.message, message));
+            let message = same.map_or_else(|| message.to_string(), |known| known.message.clone());
+            Some((Obstacle::PodCreationTransientError, message))
         }
         Outcome::Refused { refusal: Refusal::NameConflict, message, .. } => {
             Some((Obstacle::NameConflict, message.to_string()))
         }
         _ => None,
     })
+}
+
+/// Whether two texts differ in nothing but numbers.
+pub fn is_same_but_for_numbers(one: &str, other: &str) -> bool {
+    fn words(text: &str) -> impl Iterator<Item = char> {
+        text.chars().filter(|letter| !letter.is_ascii_digit())
+    }
+    words(one).eq(words(other))
 }
 
 /// The cache shows another ConfigMap under the name of this Framework's: no create is tried until it is gone.

@@ -27,7 +27,7 @@ use crate::status_write::StatusWrite;
 const MOST_FAILURES: usize = 32_768;
 
 /// The least time between two repetitions of deletes that have failed again and again. A webhook may refuse
-/// each of 10,000 Pods for ever: at most an eighth of the default budget is spent on them.
+/// each of 10,000 Pods for ever: one Framework spends at most an eighth of the default budget on them.
 const BETWEEN_DELETES: Duration = Duration::from_millis(100);
 
 /// The requests of one Framework.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use framework_core::observed::{Create, Outcome, Refusal};
 use framework_core::pod_map::{PodMap, PodName, Siblings};
+use framework_core::summary::is_same_but_for_numbers;
 
 /// The create of this Pod is refused for now, with this text. Returns the text of its TaskRole from now on,
 /// which the other refused creates of that TaskRole have already.
@@ -19,18 +20,13 @@ pub fn newest(creates: &mut PodMap<Create>, pod: &str, text: String) -> Arc<str>
         _ => None,
     });
     let Some(first) = others.next() else { return text.into() };
-    if without_numbers(first).eq(without_numbers(&text)) {
+    if is_same_but_for_numbers(first, &text) {
         return Arc::clone(first);
     }
     let newest: Arc<str> = text.into();
     *first = Arc::clone(&newest);
     others.for_each(|other| *other = Arc::clone(&newest));
     newest
-}
-
-/// The letters of a text that are no digits.
-fn without_numbers(text: &str) -> impl Iterator<Item = char> {
-    text.chars().filter(|letter| !letter.is_ascii_digit())
 }
 
 #[cfg(test)]

@@ -189,6 +189,29 @@ fn a_framework_that_runs_says_why_some_of_its_tasks_do_not() {
 }
 
 #[test]
+fn a_refusal_that_repeats_beside_tasks_that_run_writes_nothing() {
+    let mut world = framework().role("a", 1).world();
+    world.settle().run();
+    world.edit(|spec| spec.task_roles[0].task_number = 2);
+    assert!(world.step());
+    let [Action::CreatePod { name, instance, .. }] = &world.plan().act[..] else { panic!("no create") };
+    let retry_at = world.cluster.now.plus_seconds(30).timestamp();
+    let refused =
+        |text: &str| Outcome::Refused { refusal: Refusal::Transient, message: text.into(), retry_at };
+    let mut is_written = |outcome| {
+        let create = Create { instance: instance.clone(), outcome };
+        world.cluster.objects.pod_creates.insert(name, create);
+        let is_written = world.plan().persist.is_some();
+        world.settle();
+        is_written
+    };
+    assert!(is_written(refused("exceeded quota, used: pods=9")));
+    assert!(!is_written(Outcome::InFlight), "it is tried again");
+    assert!(!is_written(refused("exceeded quota, used: pods=12")));
+    assert!(is_written(refused("exceeded quota, used: memory=9")));
+}
+
+#[test]
 fn an_object_that_never_appears_is_deleted_and_ends_its_attempt() {
     let mut world = with_outcome(Outcome::Acknowledged { uid: "unseen".to_owned() });
     world.step();

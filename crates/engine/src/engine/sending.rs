@@ -67,7 +67,10 @@ impl Engine {
         let (uid, slot) = (Arc::clone(&state.uid), state.slot);
         let asks_once = self.policy.defects.has(Defect::AskOnce);
         let right = self.ownership.right(slot).filter(|_| !asks_once);
-        let (follows_history, is_forgotten) = (!lines.is_empty(), false);
+        let switches = &self.policy.log_object_snapshot;
+        // Lines that are switched off are not written, and nothing waits for them.
+        let follows_history = lines.iter().any(|line| line.trigger().is_on(switches));
+        let is_forgotten = false;
         let sent =
             Sent { key: key.clone(), uid, slot, purpose, at: now.steady, follows_history, is_forgotten };
         self.sending.in_flight.begin(ticket, sent);

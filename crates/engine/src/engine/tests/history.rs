@@ -271,6 +271,22 @@ fn a_framework_is_in_the_history_before_the_controller_deletes_it() {
 }
 
 #[test]
+fn a_deletion_takes_a_place_unless_it_waits_for_its_history() {
+    for is_logged in [false, true] {
+        let mut policy = Policy { framework_completed_retain_sec: 100, ..policy() };
+        policy.log_object_snapshot.framework.on_framework_deletion = is_logged;
+        let mut cluster = Cluster::new(policy);
+        cluster.running("job", 1);
+        cluster.exit("job-w-0", 0);
+        cluster.deliver();
+        cluster.live(SECOND * 80);
+        cluster.serve_until("retire job");
+        let counted = cluster.engine.sending.in_flight.of_namespace("ns");
+        assert_eq!(counted, usize::from(!is_logged), "{is_logged}");
+    }
+}
+
+#[test]
 fn snapshots_that_are_switched_off_are_not_logged() {
     let mut policy = policy();
     policy.log_object_snapshot.task.on_task_retry = false;

@@ -127,8 +127,9 @@ fn scale(suffix: &str) -> Option<Scale> {
     if let Some((_, power)) = DECIMAL.iter().find(|(name, _)| *name == suffix) {
         return Some(Scale::Decimal(*power));
     }
-    // `E` alone is a suffix; with a number behind it, it is an exponent.
-    suffix.strip_prefix(['e', 'E'])?.parse().ok().map(Scale::Decimal)
+    // `E` alone is a suffix; with a number behind it, it is an exponent. Kubernetes keeps its low 32 bits.
+    let exponent: i64 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
+    Some(Scale::Decimal(exponent << 32 >> 32))
 }
 
 /// `whole.fraction` times ten to the `power` times `factor`, in billionths, rounded up; at most [`MOST`].
@@ -238,6 +239,9 @@ mod tests {
             ("12.5e1", 125 * unit),
             ("12e-3", 12 * unit / 1_000),
             ("0e999999", 0),
+            ("5e-4294967296", 5 * unit),
+            ("2e4294967299", 2_000 * unit),
+            ("5e4294967295", unit / 2),
             ("0.0000000000000000000001e22", unit),
         ];
         for (text, nanos) in table {

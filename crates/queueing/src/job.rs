@@ -69,6 +69,10 @@ impl JobState {
     /// the reason, so its next version may get labels, unless that is refused, too.
     pub fn refuses_labels(&mut self) {
         let Some((uid, version)) = self.resumed.clone() else { return };
+        if self.is_unlabelled(&uid, version) {
+            // That request had none.
+            return;
+        }
         let is_again = self.unlabelled.as_ref().is_some_and(|(of, _)| *of == uid);
         self.unlabelled = Some((uid, (!is_again).then_some(version)));
     }

@@ -52,8 +52,8 @@ impl Work {
 pub enum Sent {
     /// About the unit with that UID.
     Unit(Key, Arc<str>, PendingRequest),
-    /// The POST of a unit of a job.
-    Create(ConsumerKey),
+    /// The POST of a unit of a job, which has that UID.
+    Create(ConsumerKey, Arc<str>),
     /// A job is resumed.
     Resume(ConsumerKey),
     /// The Pod templates of the JobSet of a job, with that UID, get labels.

@@ -49,6 +49,13 @@ pub enum PendingRequest {
     ReturnCapacity,
 }
 
+impl PendingRequest {
+    /// Whether a response that shows this version means that nothing of the status was stored.
+    pub fn is_undone_by(self, version: u128) -> bool {
+        matches!(self, PendingRequest::Status { base, .. } if version <= base)
+    }
+}
+
 /// The requests about one unit, and their outcomes.
 #[derive(Debug, Default)]
 pub struct UnitWrites {
@@ -75,6 +82,8 @@ pub struct UnitWrites {
     pub conflicted: Option<u128>,
     /// Writes that were refused for good, or conflicted at an unchanged version.
     pub refusals: Failures,
+    /// Whether an Event says that its status is refused.
+    pub is_refusal_said: bool,
     /// Nothing is sent before.
     pub not_before: Duration,
 }

@@ -20,6 +20,10 @@ use framework_message::{Key, Now, Rejection, Ticket};
 /// for all, the units behind them keep their room, or thousands would be tried in turn.
 const MOST_REFUSED: usize = 100;
 
+/// From so many refusals of its status on, a unit is passed over. For a moment after it has started, an API
+/// server refuses all requests that need a role: that must cost no unit its turn.
+const LASTING: u32 = 4;
+
 impl QueueController {
     /// Whether a ticket is of a request of the controller.
     pub fn sent(&self, ticket: Ticket) -> bool {
@@ -37,7 +41,7 @@ impl QueueController {
                     self.unit_replied(now, time, &key, pending, reply, jitter);
                 }
             }
-            Sent::Create(job) => self.job_replied(now, job, &reply, jitter),
+            Sent::Create(job, _) => self.job_replied(now, job, &reply, jitter),
             Sent::Resume(job) => self.resume_replied(now, job, &reply, jitter),
             Sent::Label(job, child) => self.label_replied(now, job, child, &reply, jitter),
             Sent::Queue(queue) => self.queue_status_replied(now, queue, &reply, jitter),
@@ -58,6 +62,9 @@ impl QueueController {
         state.writes.pending = false;
         let releases = matches!(pending, PendingRequest::Status { releases: true, .. });
         match reply {
+            Reply::Object(Object::Unit(unit)) if pending.is_undone_by(unit.resource_version) => {
+                self.unit_refused(now, key, pending, &undone(), jitter);
+            }
             Reply::Object(Object::Unit(unit)) => {
                 state.writes.unread = false;
                 state.writes.failures = Default::default();
@@ -113,17 +120,20 @@ impl QueueController {
         }
         let Rejection { code, message, .. } = rejection;
         warn!(unit = %key, code, message, "a write of a QueueUnit was refused");
+        let may_last = is_conflict || rejection.is_permanent();
+        let failures = if may_last { &mut writes.refusals } else { &mut writes.failures };
+        let retry_at = now.steady + failures.delay_after(reply, jitter);
+        let lasts = may_last && writes.refusals.count() >= LASTING;
         let is_status = matches!(pending, PendingRequest::Status { .. });
         let is_granted = is_status && !writes.unsure && matches!(state.decision, UnitDecision::Release(_));
         let refused = &mut self.namespaces.entry(&key.namespace).refused;
-        if is_granted && (is_conflict || rejection.is_permanent()) && refused.len() < MOST_REFUSED {
+        if is_granted && lasts && refused.len() < MOST_REFUSED {
             // It is not considered for a while: others get its room, and nothing is reserved for it.
             let note = format!("the API server refuses its status: {message}");
             refused.insert(Arc::clone(&key.name), note.clone());
             state.overtaken = None;
-            let until = now.steady + writes.refusals.delay_after(reply, jitter);
-            self.stale.refused.set(key, Some(until));
-            let uid = state.uid.clone().filter(|_| writes.refusals.count() == 1);
+            self.stale.refused.set(key, Some(retry_at));
+            let uid = state.uid.clone().filter(|_| !std::mem::replace(&mut writes.is_refusal_said, true));
             self.outcomes.extend(uid.map(|uid| Outcome::StatusStored {
                 unit: key.clone(),
                 uid,
@@ -134,10 +144,9 @@ impl QueueController {
             self.set_decision(key, UnitDecision::Wait(Reason::Waiting, note));
             return self.not_released(key);
         }
-        let failures = if is_conflict { &mut writes.refusals } else { &mut writes.failures };
-        writes.not_before = now.steady + failures.delay_after(reply, jitter);
+        writes.not_before = retry_at;
         let releases = matches!(pending, PendingRequest::Status { releases: true, .. });
-        if releases && !writes.unsure && !is_conflict {
+        if releases && !writes.unsure {
             self.not_released(key);
         }
     }
@@ -236,4 +245,10 @@ impl QueueController {
         state.refused = uid.map(|uid| (uid, refusal.message.clone()));
         self.stale.jobs.insert(job);
     }
+}
+
+/// The refusal of a status that was accepted, and of which a webhook has left nothing.
+fn undone() -> Reply {
+    let message = "it is accepted, and nothing of it is stored".to_owned();
+    Reply::Refused(Rejection { code: 422, reason: String::new(), message, retry_after: None })
 }

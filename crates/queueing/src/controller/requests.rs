@@ -117,7 +117,7 @@ impl QueueController {
                     requests: job.requests.clone().ok()?,
                     enqueued: job.created,
                 };
-                (Sent::Create(key.clone()), QueueRequest::CreateUnit(creation))
+                (Sent::Create(key.clone(), Arc::clone(&job.uid)), QueueRequest::CreateUnit(creation))
             }
             Some(unit) if begins && job.waits_to_begin() => {
                 let object = self.objects.declared_job(key)?;

@@ -35,7 +35,8 @@ impl FrameworkUnits {
         }
         state.busy = Some(Arc::clone(&creation.uid));
         state.growth = job.generation_of(&creation.unit);
-        Some((Sent::Create(job.clone()), QueueRequest::CreateUnit(creation), slot))
+        let sent = Sent::Create(job.clone(), Arc::clone(&creation.uid));
+        Some((sent, QueueRequest::CreateUnit(creation), slot))
     }
 
     fn creation(&self, key: &Key) -> Option<UnitCreation> {

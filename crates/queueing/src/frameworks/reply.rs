@@ -32,7 +32,7 @@ impl FrameworkUnits {
         match sent {
             Sent::Unit(key, uid, PendingRequest::Read) => self.framework_read(now, key, &uid, &reply, jitter),
             Sent::Unit(key, uid, _) => self.unit_replied(now, key, &uid, reply, jitter),
-            Sent::Create(job) => self.create_replied(now, job, &reply, jitter),
+            Sent::Create(job, uid) => self.create_replied(now, job, &uid, &reply, jitter),
             Sent::Resume(_) | Sent::Label(..) | Sent::List(_) | Sent::Queue(_) => {}
         }
     }
@@ -93,8 +93,10 @@ impl FrameworkUnits {
         self.outgoing.offer(Work::Unit(key), true);
     }
 
-    fn create_replied(&mut self, now: Now, job: ConsumerKey, reply: &Reply, jitter: u64) {
-        let Some(state) = self.unit_requests.get_mut(&job.key) else { return };
+    fn create_replied(&mut self, now: Now, job: ConsumerKey, uid: &Arc<str>, reply: &Reply, jitter: u64) {
+        // The reply to a POST of an earlier Framework of that name says nothing of the present one.
+        let state = self.unit_requests.get_mut(&job.key);
+        let Some(state) = state.filter(|state| state.busy.as_ref() == Some(uid)) else { return };
         state.busy = None;
         let growth = state.growth.take();
         let before = (std::mem::take(&mut state.is_name_taken), std::mem::take(&mut state.refused));
@@ -110,10 +112,8 @@ impl FrameworkUnits {
                 let delay = state.failures.delay_after(reply, jitter);
                 let is_taken = matches!(reply, Reply::Refused(Rejection { code: 409, .. }));
                 state.is_name_taken = is_taken && state.failures.count() >= TAKEN;
-                let framework =
-                    self.frameworks.get(&job.key).and_then(|reported| reported.framework.as_ref());
-                let refused = framework.map(|framework| Arc::clone(&framework.uid)).zip(permanent(reply));
-                state.refused = refused.map(|(uid, message)| RefusedUnit { uid, growth, message });
+                let of = |message| RefusedUnit { uid: Arc::clone(uid), growth, message };
+                state.refused = permanent(reply).map(of);
                 delay
             }
         };

@@ -78,14 +78,10 @@ fn a_granted_slot_is_taken_up_and_a_seized_one_is_listed_first() {
     }
 }
 
-#[test]
-fn a_framework_made_again_gets_a_unit_though_the_slot_of_the_first_went() {
-    let mut world = owned(&Ownership::default());
-    assert_eq!(world.settle_except("create a").len(), 1);
-    let (slot, again) = (Slot::of("uid-a"), "uid-again");
-    assert_ne!(slot, Slot::of(again));
-    let framework = Consumer {
-        uid: again.into(),
+/// The next Framework with the name `a`.
+fn made_again() -> Consumer {
+    Consumer {
+        uid: "uid-again".into(),
         resource_version: 0,
         generation: 1,
         created: at(1),
@@ -97,10 +93,30 @@ fn a_framework_made_again_gets_a_unit_though_the_slot_of_the_first_went() {
         held: BTreeMap::new(),
         stage: Stage::Waiting,
         deleting: false,
-    };
-    world.frameworks.framework(key("a"), Some(framework), false, false);
+    }
+}
+
+#[test]
+fn a_framework_made_again_gets_a_unit_though_the_slot_of_the_first_went() {
+    let mut world = owned(&Ownership::default());
+    assert_eq!(world.settle_except("create a").len(), 1);
+    let slot = Slot::of("uid-a");
+    assert_ne!(slot, Slot::of(&made_again().uid));
+    world.frameworks.framework(key("a"), Some(made_again()), false, false);
     world.frameworks.lost([slot].into_iter().collect());
     assert_eq!(world.settle_except("create a").len(), 1, "the reply to the first POST is not awaited");
+}
+
+#[test]
+fn the_reply_to_a_post_of_an_earlier_framework_ends_no_later_post() {
+    let mut world = owned(&Ownership::default());
+    let first = world.settle_except("create a");
+    world.frameworks.framework(key("a"), Some(made_again()), false, false);
+    assert_eq!(world.settle_except("create a").len(), 1);
+    let refusal = world.server.refuse(403);
+    world.reply(first[0].0, refusal);
+    world.pass(2);
+    assert!(world.settle_except("create a").is_empty(), "the POST of the present one is on its way");
 }
 
 /// The slot of the namespace, granted when the requests of an earlier owner can land until `held`.

@@ -63,6 +63,20 @@ fn a_job_that_was_edited_meanwhile_is_resumed_with_labels() {
 }
 
 #[test]
+fn a_refusal_of_a_request_without_labels_says_nothing_of_labels() {
+    let (mut world, sent) = until("resume train at 1");
+    refuse(&mut world, sent[0].0);
+    world.pass(2);
+    let sent = world.settle_except("resume train at 1");
+    assert_eq!(labels(&sent[0].1), 0);
+    refuse(&mut world, sent[0].0);
+    show(&mut world, Change::Applied(waits(2)));
+    world.pass(4);
+    let sent = world.settle_except("resume train at 2");
+    assert_eq!(labels(&sent[0].1), 1);
+}
+
+#[test]
 fn a_unit_whose_job_cannot_be_resumed_returns_its_capacity_when_deleted() {
     let (mut world, sent) = until("resume train at 1");
     refuse(&mut world, sent[0].0);

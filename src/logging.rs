@@ -2,12 +2,12 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::str::FromStr;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 use std::{panic, thread};
 
-use framework_runtime::stderr::Stderr;
-use tracing::error;
+use framework_runtime::stderr::{Stderr, write_whole};
+use tracing::{Level, enabled, error};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -100,23 +100,45 @@ impl Drop for Log {
 }
 
 /// Lets the log have each panic as one line. The default hook writes several, past the one writer to standard
-/// error: they wait for its reader, and may pass for the history.
+/// error: they wait for its reader, and may pass for the history. It stays for a log that shows no errors:
+/// otherwise the program would end without a word.
 pub fn log_panics() {
-    panic::set_hook(Box::new(|panic| error!(%panic, "a thread panicked")));
+    let usual = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        if enabled!(Level::ERROR) {
+            error!(%panic, "a thread panicked");
+        } else {
+            usual(panic);
+        }
+    }));
 }
 
 /// Writes the last line of the program, after its log. The wait for its reader is bounded, and an error
 /// changes no exit code.
-pub fn last_line(line: String, mut out: impl Write + Send + 'static, patience: Duration) {
+pub fn last_line(line: String, out: impl Write + Send + 'static, patience: Duration) {
+    last_line_by(thread::Builder::new(), line, out, patience);
+}
+
+fn last_line_by(thread: thread::Builder, line: String, out: impl Write + Send + 'static, patience: Duration) {
     let (written, is_written) = mpsc::channel();
-    let writing = thread::Builder::new().spawn(move || {
-        // There is no place to report an error, and the wait may have ended.
-        let _ = out.write_all(line.as_bytes());
+    let last = Arc::new(Mutex::new((out, line)));
+    let shared = Arc::clone(&last);
+    let writing = thread.spawn(move || {
+        write(&shared);
+        // The wait may have ended.
         let _ = written.send(());
     });
-    if writing.is_ok() {
-        let _ = is_written.recv_timeout(patience);
+    match writing {
+        Ok(_) => _ = is_written.recv_timeout(patience),
+        // That there is no room for a thread may be what the line says.
+        Err(_) => write(&last),
     }
+}
+
+fn write(last: &Mutex<(impl Write, String)>) {
+    let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+    let (out, line) = &mut *last;
+    write_whole(out, line.as_bytes());
 }
 
 /// Writes lines of the log, each in one piece.
@@ -135,7 +157,9 @@ impl Write for Lines {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use tracing::subscriber::{NoSubscriber, with_default};
 
     use super::*;
 
@@ -193,6 +217,30 @@ mod tests {
         last_line("bye\n".to_owned(), Blocked(closed), LONG);
     }
 
+    /// Takes one byte at a time, and each only the second time.
+    struct Slow(Out, bool);
+
+    impl Write for Slow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.1 = !self.1;
+            if self.1 { Err(io::ErrorKind::WouldBlock.into()) } else { self.0.write(&bytes[..1]) }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_last_line_needs_no_thread_and_no_descriptor_that_blocks() {
+        let out = Out::default();
+        last_line("slow\n".to_owned(), Slow(out.clone(), false), LONG);
+        assert_eq!(out.text(), "slow\n");
+        let too_large = thread::Builder::new().stack_size(1 << 62);
+        last_line_by(too_large, "alone\n".to_owned(), out.clone(), LONG);
+        assert_eq!(out.text(), "slow\nalone\n");
+    }
+
     fn fail(why: &str) -> usize {
         panic!("{why}")
     }
@@ -205,12 +253,21 @@ mod tests {
         let lines = tracing_subscriber::fmt().with_writer(move || Lines(writer.clone()));
         let lines = lines.with_ansi(false).with_target(false).finish();
         let before = panic::take_hook();
+        let (usual, own) = (Arc::new(AtomicBool::new(false)), thread::current().id());
+        let ran = Arc::clone(&usual);
+        panic::set_hook(Box::new(move |_| {
+            ran.fetch_or(thread::current().id() == own, Ordering::Relaxed);
+        }));
         log_panics();
-        let ended = tracing::subscriber::with_default(lines, || {
-            panic::catch_unwind(|| fail("no plan\n: OnPodDeletion: ObjectSnapshot: {}"))
-        });
+        let panics = || panic::catch_unwind(|| fail("no plan\n: OnPodDeletion: ObjectSnapshot: {}"));
+        let ended = with_default(lines, panics);
+        let usual_ran = [
+            usual.load(Ordering::Relaxed),
+            with_default(NoSubscriber::default(), panics).is_err() && usual.load(Ordering::Relaxed),
+        ];
         panic::set_hook(before);
         assert!(ended.is_err());
+        assert_eq!(usual_ran, [false, true], "a log without errors hides no panic");
         stderr.flush(LONG);
         let text = out.text();
         assert_eq!(text.lines().count(), 1, "{text}");

@@ -10,7 +10,7 @@ use http::Uri;
 use kube::config::Kubeconfig;
 
 /// A proxy that is never used. For a cluster that names no proxy, kube reads the variables of the
-/// environment, and one that is not a URL is an error even if `NO_PROXY` names the API server.
+/// environment. One that is not a URL is an error then, even if `NO_PROXY` names the API server.
 pub(crate) const UNUSED: &str = "http://unused.invalid";
 
 /// The variables of the environment that name proxies. Empty ones count as not set.

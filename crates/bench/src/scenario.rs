@@ -11,8 +11,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use framework_programs::workspace::root;
 use framework_testcluster::{Cluster, Component, Options, audit_log};
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::time::timeout;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{sleep, timeout};
 
 use control_plane::options;
 use controllers::{CONTROLLER, HOSTS, by_its_name, config_of, metrics_address, start, start_replica};
@@ -118,9 +118,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         task.check()?;
     }
     let programs = Programs::find(arguments.programs.as_deref())?;
-    let mut missed = Vec::new();
+    let (mut missed, mut signals) = (Vec::new(), None);
     for task in &tasks {
-        missed.extend(compare(task, arguments, &programs)?);
+        missed.extend(compare(task, arguments, &programs, &mut signals)?);
     }
     if arguments.scenario.is_none() {
         suite::keep(&tasks, &programs.loadtest)?;
@@ -130,7 +130,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// Runs a scenario by each of its systems, and leaves one report. Returns the missed service levels.
-fn compare(task: &Task, arguments: &Arguments, programs: &Programs) -> Result<Vec<String>> {
+fn compare(
+    task: &Task,
+    arguments: &Arguments,
+    programs: &Programs,
+    signals: &mut Option<Signals>,
+) -> Result<Vec<String>> {
     let mut reports = Vec::new();
     let mut missed = Vec::new();
     let variants = task.variants();
@@ -147,7 +152,7 @@ fn compare(task: &Task, arguments: &Arguments, programs: &Programs) -> Result<Ve
         if report.exists() {
             fs::remove_file(&report).with_context(|| format!("removing {}", report.display()))?;
         }
-        let kept = perform((*system, *replicas), task, arguments, programs, &dir);
+        let kept = perform((*system, *replicas), task, arguments, programs, &dir, signals);
         if !kept.with_context(|| format!("{} by {system:?}", task.scenario))? {
             let what = missed::of(&report)?;
             missed.push(format!("{} by {system:?}: {}", task.scenario, what.join("; ")));
@@ -196,6 +201,7 @@ fn perform(
     arguments: &Arguments,
     programs: &Programs,
     out: &Path,
+    signals: &mut Option<Signals>,
 ) -> Result<bool> {
     eprintln!("starting a control plane");
     let kwok_workers = task.kwok_workers;
@@ -255,7 +261,7 @@ fn perform(
             command.args(["--as", "floor"]);
         }
     }
-    let watched = watch(&cluster, command, keeper);
+    let watched = watch(&cluster, command, keeper, signals);
     for (name, copy) in [(CONTROLLER, "controller")].into_iter().chain(HOSTS.map(|host| (host, host))) {
         // Those that did not run have no log.
         let _ = fs::copy(cluster.dir().join(format!("{name}.log")), out.join(format!("{copy}.log")));
@@ -293,6 +299,20 @@ fn start_ours(
     hosts.map(|host| Ok((*host, start_replica(cluster, program, host, config, qps)?))).collect()
 }
 
+/// The signals that ask this program to end. Once they are caught, they do not end it by themselves. So they
+/// are kept from one run to the next: one that comes between two runs counts, too.
+struct Signals {
+    interrupts: Signal,
+    terminations: Signal,
+}
+
+impl Signals {
+    fn catch() -> Result<Signals> {
+        let (interrupts, terminations) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        Ok(Signals { interrupts, terminations })
+    }
+}
+
 /// Waits for the load test, also after an interrupt: the load test handles it and writes a report. Afterwards
 /// it is an error, so that no other run follows. SIGTERM is meant for this process alone, and ends both at
 /// once.
@@ -300,11 +320,21 @@ fn watch(
     cluster: &Cluster,
     mut command: tokio::process::Command,
     keeper: Option<Keeper<'_>>,
+    signals: &mut Option<Signals>,
 ) -> Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let mut interrupts = signal(SignalKind::interrupt())?;
-        let mut terminations = signal(SignalKind::terminate())?;
+        let Signals { interrupts, terminations } = match signals {
+            Some(caught) => caught,
+            None => signals.insert(Signals::catch()?),
+        };
+        tokio::select! {
+            biased;
+            _ = interrupts.recv() => bail!("interrupted"),
+            _ = terminations.recv() => bail!("interrupted"),
+            // A new runtime learns of earlier signals when it waits for the first time.
+            () = sleep(Duration::from_millis(1)) => {}
+        }
         command.kill_on_drop(true);
         let status = tokio::select! {
             biased;

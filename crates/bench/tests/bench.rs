@@ -122,6 +122,30 @@ fn an_interrupt_starts_no_further_run() {
 }
 
 #[test]
+fn a_termination_between_two_runs_is_not_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("tiny.yaml");
+    let text = "description: One.\n\
+         groups: [{name: job, jobs: 1, taskRoles: [{name: worker, taskNumber: 1, runSeconds: 1}]}]\n";
+    std::fs::write(&file, text).unwrap();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_framework-bench"));
+    program.arg("bench").arg("--scenario").arg(&file).arg("--out").arg(dir.path().join("out"));
+    program.args(["--as", "framework,recommended", "--programs"]).arg(programs());
+    program.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut bench = program.spawn().unwrap();
+    let (mut stderr, mut said) = (BufReader::new(bench.stderr.take().unwrap()), String::new());
+    while said.matches("starting a control plane").count() < 2 {
+        assert!(stderr.read_line(&mut said).unwrap() > 0, "it ended: {said}");
+    }
+    let pid = bench.id().to_string();
+    assert!(Command::new("sh").args(["-c", "kill -TERM \"$0\"", &pid]).status().unwrap().success());
+    stderr.read_to_string(&mut said).unwrap();
+    assert!(!bench.wait().unwrap().success());
+    assert!(said.contains("by Recommended: interrupted"), "{said}");
+    assert_eq!(said.matches("tiny: 1 job with 1 Task, by").count(), 1, "{said}");
+}
+
+#[test]
 fn an_unknown_scenario_is_refused_before_anything_is_built() {
     let refused = |name: &str| {
         let mut program = Command::new(env!("CARGO_BIN_EXE_framework-bench"));

@@ -148,10 +148,11 @@ fn follow(holder: &mut Child, log: &mut File, given_up: &AtomicBool) -> Result<S
         if let Some(status) = ended {
             bail!("the cluster did not start ({status})");
         }
+        // Before the state: who was told that nothing is left running must not find a cluster.
+        ensure!(!given_up.load(Ordering::Relaxed), "interrupted while the cluster started");
         if let Some(state) = State::read() {
             return Ok(state);
         }
-        ensure!(!given_up.load(Ordering::Relaxed), "interrupted while the cluster started");
         std::thread::sleep(EVERY);
     }
 }

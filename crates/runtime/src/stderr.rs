@@ -232,7 +232,7 @@ fn one_line(line: &[u8], has_colors: bool) -> Cow<'_, [u8]> {
 
 /// Writes all bytes, however few are taken at a time. If the descriptor is closed, they are lost: there is no
 /// place to report it.
-fn write_whole(out: &mut impl Write, mut bytes: &[u8]) {
+pub fn write_whole(out: &mut impl Write, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         match out.write(bytes) {
             Ok(0) => return,

@@ -34,8 +34,8 @@ pub use selector::Selector;
 pub use sink::Sink;
 use source::Source;
 
-/// Failures in a row after which the watches that wait for the jobs of a kind begin without them. Units of
-/// those jobs go on waiting.
+/// Failures without a whole LIST between them after which the watches that wait for the jobs of a kind begin
+/// without them. Units of those jobs go on waiting; without Jobs, which every cluster has, all units do.
 const WAITED_FOR: u32 = 4;
 
 /// When a watch may begin, and the watch that may begin after its first LIST.

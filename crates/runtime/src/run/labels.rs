@@ -82,7 +82,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const IN_FLIGHT: usize = 32;
 
 /// The same of one namespace, whose webhook may be slow: it delays no other namespace.
-const IN_FLIGHT_OF_NAMESPACE: usize = 4;
+const IN_FLIGHT_OF_NAMESPACE: usize = 8;
 
 /// A Framework, the version that was to get the label, and the answer, if there was one in time: a refusal,
 /// or none.
@@ -187,6 +187,11 @@ fn no_slot() -> String {
     format!("{} notin ({})", name::SLOT_LABEL, slots.join(","))
 }
 
+/// The least key of a greater namespace: names contain no NUL.
+fn behind(namespace: &str) -> Key {
+    Key::new(&format!("{namespace}\0"), "")
+}
+
 /// A patch, which the API server gives up after [`SERVER_TIMEOUT`]: `kube` has no parameter for that.
 fn request(frameworks: &str, name: &str, patch: &Value) -> http::Result<Request<Vec<u8>>> {
     Request::patch(format!("{frameworks}/{name}?timeout={}s", SERVER_TIMEOUT.as_secs()))
@@ -228,8 +233,7 @@ impl Labeller {
     /// namespace they go in the order of names, so that one that changes all the time, or cannot be written,
     /// delays no other.
     fn next(&self, unlabelled: &BTreeMap<Key, Unlabelled>) -> Option<(Key, Unlabelled)> {
-        // The least namespace that is greater: names contain no NUL.
-        let others = self.last.as_ref().map(|last| Key::new(&format!("{last}\0"), ""));
+        let others = self.last.as_ref().map(|last| behind(last));
         let after = others.as_ref().map_or(Unbounded, Included);
         let first = self.first(unlabelled, after).or_else(|| self.first(unlabelled, Unbounded))?;
         let namespace = &first.0.namespace;
@@ -260,9 +264,18 @@ impl Labeller {
         let waits = |key: &Key, uid: &Arc<str>| {
             full.contains(&&key.namespace) || self.in_flight.contains(key) || is_refused(key, uid)
         };
-        let mut later = unlabelled.range((after, Unbounded));
-        let mine = later.find(|(key, one)| owns(Slot::of(&one.uid)) && !waits(key, &one.uid));
-        let mine = mine.map(|(key, one)| (key.clone(), one.clone()));
+        let mut from = after.cloned();
+        let mine = loop {
+            let mut later = unlabelled.range((from.as_ref(), Unbounded));
+            let found = later.find(|(key, one)| {
+                full.contains(&&key.namespace) || owns(Slot::of(&one.uid)) && !waits(key, &one.uid)
+            });
+            match found {
+                // After each answer thousands of its others would be looked at.
+                Some((key, _)) if full.contains(&&key.namespace) => from = Included(behind(&key.namespace)),
+                found => break found.map(|(key, one)| (key.clone(), one.clone())),
+            }
+        };
         let wrong = self.mislabelled.first(after, |key, wrong| owns(wrong.label) && !waits(key, &wrong.uid));
         mine.into_iter()
             .chain(wrong.map(|(key, wrong)| (key, wrong.into())))
@@ -529,6 +542,23 @@ mod tests {
         let answer = on_their_way.remove(0).await;
         labels.answered(answer, &mut shown);
         assert_eq!(labels.next(&shown).map(|(key, _)| key.namespace), Some("slow".into()));
+    }
+
+    #[tokio::test]
+    async fn a_namespace_that_is_full_is_skipped_whole() {
+        let mut labels = Labeller { ownership: Ownership::default(), ..labels(false) };
+        let one = || Unlabelled { uid: "u".into(), resource_version: "1".into(), since: Instant::now() };
+        let name = |number: usize| format!("f{number:05}");
+        let mut shown: BTreeMap<_, _> =
+            (0..100_000).map(|number| (Key::new("b", &name(number)), one())).collect();
+        shown.insert(Key::new("c", "f"), one());
+        labels.in_flight = (0..IN_FLIGHT_OF_NAMESPACE).map(|number| Key::new("b", &name(number))).collect();
+        let begun = std::time::Instant::now();
+        for _ in 0..1000 {
+            let next = labels.next(&shown).map(|(key, _)| key);
+            assert_eq!(next, Some(Key::new("c", "f")));
+        }
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     }
 
     #[tokio::test]

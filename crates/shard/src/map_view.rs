@@ -144,7 +144,7 @@ impl MapView {
             Outcome::Done(version) if put.base.is_some_and(|base| version <= base) => self.restored = true,
             Outcome::Done(version) => self.see(Seen { version, value: Some(put.map) }, at),
             Outcome::Refused | Outcome::Unknown => {
-                // It may have been created, seen by others, and deleted: the time of its absence begins again.
+                // It may have been made, seen by others, and deleted: the time of its absence begins again.
                 if put.base.is_none() && outcome == Outcome::Unknown {
                     self.absent_since = self.absent_since.map(|_| at);
                 }

@@ -172,8 +172,8 @@ impl Peers {
             let is_sent = || self.proofs.values().any(|one| one.name == *name);
             let Some(record) = write.filter(|_| !is_full && !is_sent()) else { continue };
             let (name, ticket) = (name.clone(), ticket());
-            // An absence has no version, so that the Lease is absent says nothing of the time before: somebody
-            // may have deleted it just now. The next write replaces the version that this one makes.
+            // An absence has no version, so it says nothing of the time before: somebody may have deleted the
+            // Lease just now. The next write replaces the version that this one makes.
             let gone = if lease.base().is_some() { lives } else { Vec::new() };
             let proof = EmptyingWrite { name: name.clone(), record: record.clone(), gone };
             self.proofs.insert(ticket.0, proof);

@@ -70,9 +70,9 @@ pub fn start(args: &Args, environment: &Environment) -> Result<(), Error> {
     let log = Log::start(filter, args.log_format)?;
     logging::log_panics();
     let settings = Settings::load(args)?;
-    // The loop stays on this thread; the runtime's worker decodes its input and sends its requests. More than
-    // one would wake each other for every message: a tenth of this program's processor time. Long work
-    // leaves the worker to others meanwhile (`block_in_place`).
+    // The loop stays on this thread; the runtime's worker decodes its input, sends its requests and serves
+    // the ports. More than one would wake each other for every message: a tenth of this program's processor
+    // time. Long work leaves the worker to others meanwhile (`block_in_place`).
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let ended = runtime.block_on(work(settings, environment, log.stderr()));
     // Does not wait for work whose result is no longer needed.

@@ -64,7 +64,9 @@ fn cause(reason: EventReason) -> &'static str {
         InvalidPodTemplate => "a pod template cannot be decoded",
         LeaderElection => "a replica has become the [leader](../sharding.md)",
         PodHeld => "a Pod was deleted by force, and finalizers hold it",
-        QueueUnitRefused => "the API server refuses its QueueUnit, or another one has the name",
+        QueueUnitRefused => {
+            "the API server refuses its QueueUnit or that of a growth, or another one has the name"
+        }
         RequestUnknown => "it gets no QueueUnit, because its request cannot be read from it",
         ResumeRefused => {
             "it was released, and the API server refuses to resume it: its QueueUnit keeps the capacity"

@@ -2,8 +2,9 @@
 //!
 //! Must never read a clock or send anything: time and replies are arguments. A [`Query::Table`] costs one or
 //! two kilobytes and is repeated. The [`Query::Object`] is sent only when a table says that all Tasks have an
-//! IP, or when a table cannot say it and the object has changed. So one barrier reads the whole object once
-//! if our columns are there, and otherwise at most once a version.
+//! IP, or when a table cannot say it and the object has changed. It is also sent when the reply is that there
+//! is no such Framework. So one barrier reads the whole object once if our columns are there, and otherwise
+//! at most once a version.
 //!
 //! A query for a table names the newest known version, or any version, so that the API server answers from
 //! its memory. Reading a large object from the store costs it far more, and a thousand barriers that start

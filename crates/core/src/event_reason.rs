@@ -27,7 +27,7 @@ pub enum EventReason {
     LeaderElection,
     /// A Pod that was deleted by force waits for its finalizers.
     PodHeld,
-    /// A job gets no QueueUnit: the API server refuses it, or its name is taken.
+    /// A job or a growth gets no QueueUnit: the API server refuses it, or its name is taken.
     QueueUnitRefused,
     /// A job gets no QueueUnit, because its request is not known.
     RequestUnknown,

@@ -43,7 +43,8 @@ pub struct Outgoing {
     creates: BTreeMap<Option<String>, Action>,
     /// TaskRoles whose creates are refused for now.
     probes: Probes,
-    /// How often a create, delete or confirmation failed in a row, by the name of its object.
+    /// How often a create, delete, confirmation or label failed in a row, by the name or UID of its object.
+    /// Refused deletes are also counted together.
     failures: BTreeMap<String, Failures>,
     /// The last time that is planned for the repetition of a delete.
     deletes_planned: Duration,

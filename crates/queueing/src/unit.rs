@@ -76,7 +76,7 @@ pub struct UnitWrites {
     pub reported: Option<Reason>,
     /// The version that was deleted or lost its finalizer. No request is sent before the watch shows another.
     pub finished_version: Option<u128>,
-    /// Failures in a row.
+    /// Failures in a row that may pass.
     pub failures: Failures,
     /// The version at which the last write conflicted.
     pub conflicted: Option<u128>,

@@ -43,12 +43,12 @@ const WAITED_FOR: u32 = 4;
 pub struct Turn {
     /// The watch begins when this is done.
     pub after: Option<oneshot::Receiver<()>>,
-    /// Sent after the first LIST.
+    /// Sent after the first LIST, or once the jobs of a kind have failed to be listed for long.
     pub then: Option<oneshot::Sender<()>>,
 }
 
 impl Turn {
-    /// Turns for `N` watches, each after the LIST of the one before.
+    /// Turns for `N` watches, each after the first LIST of the one before.
     pub fn chain<const N: usize>() -> [Turn; N] {
         let mut after = None;
         std::array::from_fn(|_| {

@@ -21,7 +21,7 @@ use crate::version::{Seen, Version};
 const AT_A_TIME: usize = 32;
 
 /// A write of another member's Lease that was sent: once it is applied, these lives are gone. An eviction has
-/// none.
+/// none, nor has the creation of a Lease that is not there.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct EmptyingWrite {
     name: String,

@@ -11,7 +11,7 @@ pub const OVERTAKEN: &str = "Overtaken";
 /// Why a unit waits or does not: the closed set of reasons of its conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reason {
-    /// There is room for the unit; others go first.
+    /// There is room for the unit; others go first, or the API server refuses its status.
     Waiting,
     /// There is no Queue of that name in the namespace.
     QueueNotFound,

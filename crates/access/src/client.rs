@@ -120,17 +120,19 @@ mod tests {
         http::Request::get(path).body(Body::empty()).unwrap()
     }
 
+    /// Answers one request, and returns its head.
+    async fn served(listener: &TcpListener) -> String {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut head = vec![0; 4096];
+        let length = stream.read(&mut head).await.unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+        String::from_utf8(head[..length].to_vec()).unwrap()
+    }
+
     #[tokio::test]
     async fn every_request_names_the_program() {
         let (client, listener) = client("a1b2").await;
-        let server = async {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            let mut head = vec![0; 4096];
-            let length = stream.read(&mut head).await.unwrap();
-            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
-            String::from_utf8(head[..length].to_vec()).unwrap()
-        };
-        let (reply, head) = tokio::join!(client.send(get("/version")), server);
+        let (reply, head) = tokio::join!(client.send(get("/version")), served(&listener));
         assert_eq!(reply.unwrap().status(), 200);
         assert!(head.to_lowercase().contains("user-agent: a1b2"), "{head}");
     }
@@ -144,14 +146,7 @@ mod tests {
         let mut config = kube::Config::new(url);
         config.auth_info.token_file = Some(file.path().display().to_string());
         let client = connect(config, "a1b2").unwrap();
-        let server = async {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            let mut head = vec![0; 4096];
-            let length = stream.read(&mut head).await.unwrap();
-            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
-            String::from_utf8(head[..length].to_vec()).unwrap()
-        };
-        let (reply, head) = tokio::join!(client.send(get("/version")), server);
+        let (reply, head) = tokio::join!(client.send(get("/version")), served(&listener));
         assert_eq!(reply.unwrap().status(), 200);
         assert!(head.to_lowercase().contains("authorization: bearer t1\r\n"), "{head}");
     }

@@ -98,6 +98,20 @@ pub async fn find(directions: &Directions) -> Result<kube::Config, Error> {
     Ok(found)
 }
 
+/// An error with its causes, each named once.
+pub fn causes(error: &dyn std::error::Error) -> String {
+    let mut words = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        let more = next.to_string();
+        if !words.contains(&more) {
+            words = format!("{words}: {more}");
+        }
+        cause = next.source();
+    }
+    words
+}
+
 /// Reads an address; `scheme` is that of one without a scheme.
 fn parse(address: &str, scheme: &str) -> Result<http::Uri, Error> {
     let url = if address.contains("://") { address.to_owned() } else { format!("{scheme}://{address}") };

@@ -10,6 +10,7 @@ use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
 use serde::Deserialize;
 
+use framework_access::causes;
 use framework_api::name::GROUP;
 
 use crate::barrier::{Query, Reply};
@@ -99,20 +100,6 @@ fn classify(code: StatusCode, headers: &HeaderMap, body: Vec<u8>) -> Reply {
 /// The header in seconds, as the API server sends it; the other form, a date, comes from proxies.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
-}
-
-/// An error with its causes, each named once.
-pub fn causes(error: &dyn std::error::Error) -> String {
-    let mut words = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        let more = next.to_string();
-        if !words.contains(&more) {
-            words = format!("{words}: {more}");
-        }
-        cause = next.source();
-    }
-    words
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! The errors of commands, for users: the failed step, the place, and the remedy if one is known.
 
-use std::error::Error as _;
-
+use framework_access::causes;
 use framework_api::codec::DecodeError;
 
 use crate::visible::visible;
@@ -158,16 +157,7 @@ pub fn problem(error: &kube::Error) -> String {
         let words = if status.message.is_empty() { &status.reason } else { &status.message };
         return format!("{} ({})", words.trim(), status.code);
     }
-    let mut words = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        let more = next.to_string();
-        if !words.contains(&more) {
-            words = format!("{words}: {more}");
-        }
-        cause = next.source();
-    }
-    words
+    causes(error)
 }
 
 fn more(others: usize) -> String {

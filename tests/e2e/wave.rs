@@ -198,6 +198,9 @@ fn hold_ttl_levels(late: &Lateness, rate: f64, count: usize, over: usize) {
         assert!(late.percent(99) <= SignedDuration::from_secs(1), "p99 of the deletions is over 1 s");
         return;
     }
+    if count <= 5_000 {
+        assert!(late.percent(99) <= SignedDuration::from_secs(30), "p99 of the deletions is over 30 s");
+    }
     assert!(rate >= 100.0, "less than 100 deletions/s");
     let allowed = count as f64 / rate + over as f64;
     assert!(late.max().as_secs_f64() <= allowed, "the last deletion is later than {allowed:.1} s");

@@ -2,8 +2,8 @@
 //!
 //! With an address and a kubeconfig, the address replaces the kubeconfig's server. An address alone means no
 //! authentication. With neither, the Pod's own [`account`] is used. [`proxy`] chooses the proxy, and
-//! [`client`] makes the client, which reads a [`token`] again. Its requests may carry a fence
-//! ([`fenced_body`]), which keeps back the body of one that is late.
+//! [`client`] makes the client, which reads a [`token`] again, and after a 401 runs a plugin again. Its
+//! requests may carry a fence ([`fenced_body`]), which keeps back the body of one that is late.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,7 @@ pub mod account;
 pub mod client;
 pub mod fenced_body;
 pub mod proxy;
+mod renewal;
 pub mod token;
 pub mod tunnel;
 

@@ -57,10 +57,11 @@ pub async fn exchange(
             return vec![Ended::LeaseWritten(role, ticket, outcome)];
         }
         Effect::ReadLease(name) => store.read_lease(&name).await.map(|seen| Event::LeaseSeen { name, seen }),
-        Effect::DeleteLease { name, base } => {
-            store.delete_lease(&name, base).await;
-            None
-        }
+        Effect::DeleteLease { name, base } => match store.delete_lease(&name, base).await {
+            // The watch may have missed that.
+            true => store.read_lease(&name).await.map(|seen| Event::LeaseSeen { name, seen }),
+            false => None,
+        },
         Effect::PutMap { base, map, ticket } => {
             let outcome = store.put_map(base, &map).await;
             let change = Change::new(base, before.as_ref(), &map);

@@ -7,9 +7,11 @@
 mod exchange;
 mod grants;
 mod lease;
+mod leases;
 mod map;
 mod message;
 mod report;
+mod request;
 pub mod run;
 mod slim;
 mod store;

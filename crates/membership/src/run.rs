@@ -1,6 +1,5 @@
 //! Steps the member: gives it the time and the events, and does its effects in their order.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use framework_message::{Now, Ownership, Slot, Slots};
@@ -20,11 +19,12 @@ use tracing::{error, info, warn};
 use crate::exchange::{Ended, checked, exchange};
 use crate::grants::Grants;
 use crate::lease::{self, lease_name};
+use crate::leases::Leases;
 use crate::map::MAP;
 use crate::message::{Command, Notice, ViewQuery};
 use crate::report::Reported;
 use crate::slim::Slim;
-use crate::store::{Store, map_of};
+use crate::store::Store;
 use crate::watch::{Selection, Shown, watch};
 
 /// The parts of a member.
@@ -78,7 +78,7 @@ struct Driver {
     grants: Grants,
     until: Duration,
     requests: JoinSet<Answered>,
-    leases: BTreeMap<String, Seen<LeaseRecord>>,
+    leases: Leases,
     map: Option<Seen<SlotMap>>,
     /// Whether every Framework has its label.
     labelled: bool,
@@ -97,10 +97,10 @@ pub async fn run(parts: Parts) -> bool {
     let (maps, mut map_shown) = channel::<Shown<Slim<ConfigMap>>>(SHOWN);
     let mut watches = JoinSet::new();
     let of_members = Selection { fields: None, is_ours: lease::is_ours, awaited: LEADER_LEASE };
-    watches.spawn(watch(store.leases.clone(), of_members, leases));
+    watches.spawn(watch(store.clone(), store.leases.clone(), of_members, leases));
     let fields = Some(format!("metadata.name={MAP}"));
     let the_map = Selection { fields, is_ours: |name| name == MAP, awaited: MAP };
-    watches.spawn(watch(store.maps.clone(), the_map, maps));
+    watches.spawn(watch(store.clone(), store.maps.clone(), the_map, maps));
     let mut driver = Driver::new(parts, store);
     // Before all Leases were seen once, a member knows too little to join.
     loop {
@@ -176,7 +176,7 @@ impl Driver {
             grants: Grants::default(),
             until: Duration::ZERO,
             requests: JoinSet::new(),
-            leases: BTreeMap::new(),
+            leases: Leases::default(),
             map: None,
             labelled: false,
             accompanied: false,
@@ -189,7 +189,7 @@ impl Driver {
     fn lease_shown(&mut self, shown: Shown<Slim<Lease>>) {
         let (name, seen) = match shown {
             Shown::Present(Slim(lease)) => {
-                self.store.note(&lease.metadata);
+                self.store.note(&lease.metadata, false);
                 let Some(seen) = lease::read(&lease) else { return };
                 let name = lease.metadata.name.unwrap_or_default();
                 if name == LEADER_LEASE {
@@ -209,25 +209,26 @@ impl Driver {
     }
 
     fn lease_seen(&mut self, name: String, seen: Seen<LeaseRecord>) {
-        self.leases.insert(name.clone(), seen.clone());
-        self.count();
-        self.step(Event::LeaseSeen { name, seen });
-    }
-
-    /// Whether another replica is there, by its Lease.
-    fn count(&mut self) {
-        let is_other = |name: &String| name != LEADER_LEASE && name != self.me.lease();
-        let mut held = self.leases.iter().filter(|(name, _)| is_other(name)).map(|(_, seen)| &seen.value);
-        let accompanied = held.any(|lease| lease.as_ref().is_some_and(|lease| lease.holder.is_some()));
+        self.leases.see(&name, &seen);
+        let accompanied = self.leases.show_others(self.me.lease());
         if accompanied != self.accompanied {
             self.accompanied = accompanied;
             self.notify(Notice::Accompanied(accompanied));
         }
+        self.step(Event::LeaseSeen { name, seen });
+    }
+
+    /// Forgets what the member has forgotten. It may write the map and these two Leases at any time.
+    fn forget(&mut self) {
+        let (member, own) = (&self.member, self.me.lease());
+        let is_kept = |name: &str| [MAP, LEADER_LEASE, own].contains(&name) || member.knows_lease(name);
+        self.leases.retain(is_kept);
+        self.store.retain(is_kept);
     }
 
     fn map_shown(&mut self, shown: Shown<Slim<ConfigMap>>) {
         let seen = match shown {
-            Shown::Present(Slim(map)) => map_of(&map),
+            Shown::Present(Slim(map)) => self.store.map_of(&map),
             Shown::Absent(_, version) => Some(Seen { version, value: None }),
             Shown::Listed => None,
         };
@@ -262,10 +263,14 @@ impl Driver {
 
     /// A request of one life has ended. Tickets are of one life, and the result of a read is for every life.
     fn answered(&mut self, life: u64, event: Event) {
+        let is_map_read = matches!(event, Event::MapRead(_));
         match event {
             Event::LeaseSeen { name, seen } => self.lease_seen(name, seen),
             event if life == self.life => self.step(event),
             _ => {}
+        }
+        if is_map_read {
+            self.forget();
         }
     }
 
@@ -294,10 +299,8 @@ impl Driver {
         self.life += 1;
         self.me = incarnation(&self.parts, self.life);
         self.member = self.member.next_life(self.me.clone(), &self.parts.pod);
-        let leases = self.leases.iter();
-        let leases = leases.map(|(name, seen)| Event::LeaseSeen { name: name.clone(), seen: seen.clone() });
         let labelled = Event::Labelled(self.labelled);
-        leases.chain(self.map.clone().map(Event::MapSeen)).chain([labelled]).collect()
+        self.leases.events().chain(self.map.clone().map(Event::MapSeen)).chain([labelled]).collect()
     }
 
     fn perform(&mut self, now: Now, effect: Effect) {
@@ -315,7 +318,7 @@ impl Driver {
                 };
                 let own = self.me.lease().to_owned();
                 let known = match &effect {
-                    Effect::ReadLease(name) => self.leases.get(name).map(|seen| seen.version),
+                    Effect::ReadLease(name) => self.leases.version(name),
                     Effect::ReadMap => self.map.as_ref().map(|seen| seen.version),
                     _ => None,
                 };

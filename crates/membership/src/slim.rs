@@ -65,9 +65,10 @@ impl<'de> Deserialize<'de> for Slim<ConfigMap> {
             #[serde(default)]
             metadata: Metadata,
             data: Option<BTreeMap<String, String>>,
+            immutable: Option<bool>,
         }
-        let Fields { metadata, data } = Fields::deserialize(deserializer)?;
-        Ok(Slim(ConfigMap { metadata: metadata.into(), data, ..ConfigMap::default() }))
+        let Fields { metadata, data, immutable } = Fields::deserialize(deserializer)?;
+        Ok(Slim(ConfigMap { metadata: metadata.into(), data, immutable, ..ConfigMap::default() }))
     }
 }
 

@@ -17,6 +17,8 @@ use tokio::sync::mpsc::Sender;
 use tokio::time::{sleep, timeout};
 use tracing::warn;
 
+use crate::store::Store;
+
 /// An object that a watch shows.
 #[derive(Debug)]
 pub enum Shown<K> {
@@ -49,14 +51,14 @@ pub struct Selection {
 }
 
 /// Watches until the receiver is gone.
-pub async fn watch<K>(api: Api<K>, only: Selection, shown: Sender<Shown<K>>)
+pub async fn watch<K>(store: Store, api: Api<K>, only: Selection, shown: Sender<Shown<K>>)
 where
     K: Clone + Debug + DeserializeOwned + Resource<DynamicType = ()> + Send + 'static,
 {
-    let mut known = BTreeSet::from([only.awaited.to_owned()]);
+    let mut known = BTreeSet::new();
     let mut said = String::new();
     while !shown.is_closed() {
-        if let Err(error) = list_and_watch(&api, &only, &mut known, &shown).await
+        if let Err(error) = list_and_watch(&store, &api, &only, &mut known, &shown).await
             && error != said
         {
             // Once for each cause, and not each second: without Leases a replica waits for ever.
@@ -67,7 +69,9 @@ where
     }
 }
 
+/// `known` are the names that were shown, without those that were shown absent since.
 async fn list_and_watch<K>(
+    store: &Store,
     api: &Api<K>,
     only: &Selection,
     known: &mut BTreeSet<String>,
@@ -77,10 +81,12 @@ where
     K: Clone + Debug + DeserializeOwned + Resource<DynamicType = ()> + Send + 'static,
 {
     let parameters = ListParams { field_selector: only.fields.clone(), ..ListParams::default() };
-    let listed = timeout(PATIENCE, api.list(&parameters)).await.map_err(|_| "no answer")?;
+    let listed = timeout(PATIENCE, store.list(api, &parameters)).await.map_err(|_| "no answer")?;
     let listed = listed.map_err(|error| error.to_string())?;
     let mut version = listed.metadata.resource_version.unwrap_or_default();
-    let mut absent = known.clone();
+    let listed_at = parse(&version)?;
+    let mut absent = std::mem::take(known);
+    absent.insert(only.awaited.to_owned());
     for object in listed.items.into_iter().filter(|object| (only.is_ours)(&name_of(object))) {
         let name = name_of(&object);
         absent.remove(&name);
@@ -88,7 +94,7 @@ where
         let _ = shown.send(Shown::Present(object)).await;
     }
     for name in absent {
-        let _ = shown.send(Shown::Absent(name, parse(&version)?)).await;
+        let _ = shown.send(Shown::Absent(name, listed_at)).await;
     }
     let _ = shown.send(Shown::Listed).await;
     let parameters = WatchParams {
@@ -115,7 +121,9 @@ where
                 WatchEvent::Deleted(object) => {
                     follow(&mut version, object.meta().resource_version.as_ref());
                     if (only.is_ours)(&name_of(&object)) {
-                        let _ = shown.send(Shown::Absent(name_of(&object), parse(&version)?)).await;
+                        let (name, at) = (name_of(&object), parse(&version)?);
+                        known.remove(&name);
+                        let _ = shown.send(Shown::Absent(name, at)).await;
                     }
                 }
                 WatchEvent::Bookmark(bookmark) => version.clone_from(&bookmark.metadata.resource_version),
@@ -141,4 +149,70 @@ fn name_of<K: Resource<DynamicType = ()>>(object: &K) -> String {
 
 fn parse(version: &str) -> Result<Version, String> {
     version.parse().map(Version).map_err(|_| format!("{version:?} is not a version"))
+}
+
+#[cfg(test)]
+mod tests {
+    use framework_shard::member::LEADER_LEASE;
+    use http::{Request, Response};
+    use k8s_openapi::api::coordination::v1::Lease;
+    use kube::client::Body;
+    use serde_json::{Value, json};
+    use tokio::sync::mpsc::channel;
+    use tower::BoxError;
+
+    use super::*;
+    use crate::lease;
+    use crate::slim::Slim;
+
+    fn lease_of(host: &str, version: &str) -> Value {
+        json!({"metadata": {"name": lease::lease_name(host), "resourceVersion": version}})
+    }
+
+    fn list(version: &str, items: &[Value]) -> String {
+        json!({"metadata": {"resourceVersion": version}, "items": items}).to_string()
+    }
+
+    fn event(kind: &str, object: Value) -> String {
+        json!({"type": kind, "object": object}).to_string() + "\n"
+    }
+
+    /// Of two Leases the watch shows the end of one, and the next LIST lacks both.
+    #[tokio::test]
+    async fn an_absence_is_shown_once_and_then_the_name_is_forgotten() {
+        let ends = event("ERROR", json!({"code": 410, "message": "too old"}));
+        let answers = [
+            list("5", &[lease_of("a", "3"), lease_of("b", "4")]),
+            event("DELETED", lease_of("a", "6")) + &ends,
+            list("9", &[]),
+            ends.clone(),
+            list("12", &[]),
+            ends,
+        ];
+        let mut answers = answers.into_iter();
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let answer = answers.next().expect("a request too many");
+            async move { Ok::<_, BoxError>(Response::new(Body::from(answer.into_bytes()))) }
+        });
+        let store = Store::new(&kube::Client::new(service, "ns"), Duration::from_secs(3));
+        let only = Selection { fields: None, is_ours: lease::is_ours, awaited: LEADER_LEASE };
+        let (shown, mut shows) = channel::<Shown<Slim<Lease>>>(16);
+        let mut known = BTreeSet::new();
+        for _ in 0..3 {
+            let end = list_and_watch(&store, &store.leases, &only, &mut known, &shown).await;
+            assert_eq!(end, Err("too old".to_owned()));
+        }
+        drop(shown);
+        let mut absences = Vec::new();
+        while let Some(one) = shows.recv().await {
+            if let Shown::Absent(name, Version(version)) = one {
+                absences.push((name, version));
+            }
+        }
+        let [a, b] = ["a", "b"].map(lease::lease_name);
+        let leader = || LEADER_LEASE.to_owned();
+        // That of the leader is awaited, so each LIST without it shows that it is absent.
+        assert_eq!(absences, [(leader(), 5), (a, 6), (leader(), 9), (b, 9), (leader(), 12)]);
+        assert!(known.is_empty(), "{known:?}");
+    }
 }

@@ -94,8 +94,8 @@ pub const UNKNOWN: &str = "unknown";
 /// The largest `leaseTransitions`, an int32 of which the API server refuses negative values.
 const LARGEST_COUNT: u64 = i32::MAX as u64;
 
-/// An empty Lease is deleted after this many durations.
-const ORPHANED_AFTER: u32 = 60;
+/// An empty Lease is deleted after this many durations, and an absent one is forgotten.
+pub(crate) const ORPHANED_AFTER: u32 = 60;
 
 impl WatchedLease {
     /// A Lease that is seen for the first time.

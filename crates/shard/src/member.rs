@@ -157,7 +157,11 @@ impl Member {
                 effects.extend(self.peers.answered(ticket, outcome, at, &self.policy));
             }
             Event::MapSeen(seen) => self.map.see(seen, at),
-            Event::MapRead(seen) => self.map.read(seen, at, &self.policy),
+            Event::MapRead(seen) => {
+                self.map.read(seen, at, &self.policy);
+                // Now, because a read ends about once in a duration of a Lease.
+                self.peers.forget(self.map.get(), at, &self.policy);
+            }
             Event::MapPut { ticket, outcome } => {
                 let awaited = self.map.answered(ticket, outcome, at, effects);
                 if awaited && outcome == Outcome::Unknown && self.policy.defects.has(Defect::TakeBack) {
@@ -200,6 +204,11 @@ impl Member {
     /// The map or its absence, as it was seen last. A write of the map replaces this version.
     pub fn known_map(&self) -> Option<&Seen<SlotMap>> {
         self.map.seen()
+    }
+
+    /// Whether it knows anything of the member's Lease of this name. It forgets Leases that are long absent.
+    pub fn knows_lease(&self, name: &str) -> bool {
+        self.peers.knows(name)
     }
 
     /// Whether this member is the leader now, by its own clock.

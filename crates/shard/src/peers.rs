@@ -10,7 +10,7 @@ use framework_message::Ticket;
 use crate::defect::Defect;
 use crate::event::{Effect, Outcome};
 use crate::incarnation::{Gone, Incarnation};
-use crate::lease::{LeaseRecord, LeaseState, WatchedLease};
+use crate::lease::{LeaseRecord, LeaseState, ORPHANED_AFTER, WatchedLease};
 use crate::map::SlotMap;
 use crate::policy::Policy;
 use crate::version::{Seen, Version};
@@ -61,6 +61,30 @@ impl Peers {
             let absent = || WatchedLease::new(Seen { version: Version(0), value: None }, at);
             self.leases.entry(life.lease().to_owned()).or_insert_with(absent);
         }
+    }
+
+    /// Whether anything is known of the Lease of this name.
+    pub fn knows(&self, name: &str) -> bool {
+        self.leases.contains_key(name)
+    }
+
+    /// Forgets Leases that have long been absent, and lives that have long been gone, but for those that
+    /// `map` names. A member that joins now knows as little: it waits for longer, never for less. By then
+    /// no read that was sent before the deletion can bring the Lease back.
+    pub fn forget(&mut self, map: Option<&SlotMap>, at: Duration, policy: &Policy) {
+        let long = policy.duration.saturating_mul(ORPHANED_AFTER);
+        let entries = map.into_iter().flat_map(|map| map.slots.values());
+        let named: BTreeSet<&Incarnation> =
+            entries.flat_map(|entry| entry.owner.iter().chain(&entry.next)).collect();
+        let is_named = |name: &str| named.iter().any(|life| life.lease() == name);
+        self.leases
+            .retain(|name, lease| lease.record().is_some() || lease.unchanged(at) < long || is_named(name));
+        let leases = &self.leases;
+        self.gone.retain(|life| {
+            // Its claim may arrive late.
+            let may_come = |lease: &WatchedLease| lease.holder() == Some(life) || lease.held(at) < long;
+            named.contains(life) || leases.get(life.lease()).is_some_and(may_come)
+        });
     }
 
     /// The Leases, by name.
@@ -219,6 +243,8 @@ impl Peers {
 
 #[cfg(test)]
 mod tests {
+    use framework_message::Slot;
+
     use super::*;
     use crate::lease::UNKNOWN;
 
@@ -381,6 +407,62 @@ mod tests {
         seen.value.iter_mut().for_each(|record| record.holder = Some(life.clone()));
         peers.see("member-b", seen, Duration::ZERO);
         assert_eq!(peers.longest(), policy.duration * 6);
+    }
+
+    /// A map whose only slot belongs to this life.
+    fn map_of(owner: &Incarnation) -> SlotMap {
+        let mut map = SlotMap::without_owners([Slot(3)], SECOND * 10, false);
+        map.seize(Slot(3), owner.clone(), 1);
+        map
+    }
+
+    #[test]
+    fn a_lease_that_is_long_absent_is_forgotten_unless_the_map_names_it() {
+        let (policy, life, mut peers) = holder_seen_at(Duration::ZERO);
+        peers.prove(Gone(life.clone()));
+        peers.see(life.lease(), Seen { version: Version(4), value: None }, SECOND);
+        let known = |map: Option<&SlotMap>, second: u32| {
+            let mut peers = peers.clone();
+            peers.forget(map, SECOND * second, &policy);
+            (peers.knows(life.lease()), peers.is_gone(&life))
+        };
+        let named = map_of(&life);
+        let other = map_of(&Incarnation::new("member-b", "x"));
+        assert_eq!([600, 601].map(|second| known(Some(&named), second)), [(true, true); 2]);
+        for map in [None, Some(&other)] {
+            assert_eq!([600, 601].map(|second| known(map, second)), [(true, true), (false, false)]);
+        }
+    }
+
+    #[test]
+    fn a_life_that_is_gone_is_remembered_while_its_lease_shows_it() {
+        let (policy, life, mut peers) = holder_seen_at(Duration::ZERO);
+        peers.prove(Gone(life.clone()));
+        peers.forget(None, SECOND * 9000, &policy);
+        assert!(peers.is_gone(&life), "its claim arrived late");
+        let next = LeaseRecord { holder: Some(Incarnation::new("member-a", "y")), ..LeaseRecord::default() };
+        peers.see(life.lease(), Seen { version: Version(4), value: Some(next) }, SECOND * 9000);
+        let known = [9599, 9600].map(|second| {
+            peers.forget(None, SECOND * second, &policy);
+            (peers.knows(life.lease()), peers.is_gone(&life))
+        });
+        assert_eq!(known, [(true, true), (true, false)]);
+    }
+
+    #[test]
+    fn leases_that_come_and_go_take_bounded_memory() {
+        let (policy, _, mut peers) = holder_seen_at(Duration::ZERO);
+        for number in 0..10_000_u32 {
+            let (name, at) = (format!("member-{number}"), SECOND * number);
+            let life = Incarnation::new(&name, "x");
+            let record = LeaseRecord { holder: Some(life.clone()), ..LeaseRecord::default() };
+            let version = u64::from(number) * 2;
+            peers.see(&name, Seen { version: Version(version), value: Some(record) }, at);
+            peers.see(&name, Seen { version: Version(version + 1), value: None }, at);
+            peers.prove(Gone(life));
+            peers.forget(None, at, &policy);
+        }
+        assert_eq!((peers.leases.len(), peers.gone.len()), (601, 600), "those of 60 durations, and one held");
     }
 
     #[test]

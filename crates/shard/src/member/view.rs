@@ -381,6 +381,19 @@ mod tests {
     }
 
     #[test]
+    fn a_read_of_the_map_forgets_leases_that_are_long_absent() {
+        let mut member = lone();
+        let name = "frameworkcontroller-member-b";
+        let seen = Seen { version: Version(5000), value: None };
+        member.step(now(101), Event::LeaseSeen { name: name.to_owned(), seen });
+        let known = [700, 701].map(|second| {
+            member.step(now(second), Event::MapRead(None));
+            member.knows_lease(name)
+        });
+        assert_eq!(known, [true, false]);
+    }
+
+    #[test]
     fn the_largest_view_has_a_bound() {
         let mut member = lone();
         let long = |number: usize| Incarnation::new(&format!("{number:0200}"), "01234567");

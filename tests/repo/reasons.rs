@@ -55,7 +55,8 @@ fn cause(reason: EventReason) -> &'static str {
         DeadlineExceeded => "it ran past its `activeDeadlineSeconds`",
         DeadlineNotEnforced => "the API server refuses the write that ends it at its deadline",
         DeletionFailed => {
-            "its TTL is over, or its Pod or ConfigMap is to go, and the API server refuses the deletion"
+            "its TTL is over, or its Pod or ConfigMap is to go, and the API server refuses the deletion, \
+             or the outcome stays unknown"
         }
         Failed => "it completed and failed",
         FrameworkTooLarge => "its Tasks might not fit into the object, so that some are not added",
@@ -77,7 +78,7 @@ fn cause(reason: EventReason) -> &'static str {
         SlotsMoved => "slots got another owner: [sharding](../sharding.md)",
         StaysSuspended => "it was suspended after its release, and its QueueUnit keeps the capacity",
         StatusCompressed => "its status is stored compressed, because it would not fit otherwise",
-        StatusRefused => "the API server does not accept its status",
+        StatusRefused => "the API server does not accept its status, or the outcome stays unknown",
         StatusUnreadable => "its stored form cannot be read, and it is left alone",
         Succeeded => "it completed and succeeded",
         TaskRetryDelayed => {
@@ -97,7 +98,7 @@ fn remedy(reason: EventReason) -> &'static str {
         Admitted => NOTHING,
         DeadlineExceeded => "create it again with a later deadline, or none",
         DeadlineNotEnforced => "read the message; the rights of `deploy/train-jobs` may be missing",
-        DeletionFailed => "read the message: a webhook or policy of the cluster refuses it",
+        DeletionFailed => "read the message: a webhook, a policy or a proxy is in the way",
         Failed => "read the code and the diagnostics: [failures](../manual/failures.md)",
         FrameworkTooLarge => "use fewer Tasks or smaller templates: [large](../manual/large.md)",
         GrowthQueued => NOTHING,

@@ -11,7 +11,7 @@ pub enum EventReason {
     DeadlineExceeded,
     /// The API server does not let a job be ended at its deadline.
     DeadlineNotEnforced,
-    /// The API server does not let an expired job, or an object of a Framework, be deleted.
+    /// An expired job, or an object of a Framework, cannot be deleted, or it stays unknown whether it was.
     DeletionFailed,
     /// A Framework completed and failed.
     Failed,
@@ -45,7 +45,7 @@ pub enum EventReason {
     StaysSuspended,
     /// A status is stored compressed, though compression is off.
     StatusCompressed,
-    /// The API server does not accept a status.
+    /// The API server does not accept a status, or it stays unknown whether it did.
     StatusRefused,
     /// A Framework cannot be read.
     StatusUnreadable,

@@ -107,9 +107,16 @@ pub(crate) fn is_through(status: &FrameworkStatus, o: &Observed<'_>, policy: &Po
 }
 
 /// The stage of a Framework, by its status and by creates in flight: a released one does not wait.
+///
+/// One that is being deleted creates no ConfigMap any more, though it may have been released. It waits until
+/// it is gone, unless its first ConfigMap is there or may come, and may yet be recorded.
 pub fn stage_now(o: &Observed<'_>, policy: &Policy) -> Stage {
+    let begins = |status: &FrameworkStatus| match o.framework.metadata.deletion_timestamp {
+        Some(_) => is_under_way(o) || o.objects.config_map.as_ref().is_some_and(|map| map.is_of(o.framework)),
+        None => is_through(status, o, policy),
+    };
     match stage(o.status) {
-        Stage::Waiting if o.status.is_some_and(|status| is_through(status, o, policy)) => Stage::Started,
+        Stage::Waiting if o.status.is_some_and(begins) => Stage::Started,
         stage => stage,
     }
 }

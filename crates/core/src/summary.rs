@@ -16,7 +16,7 @@ use crate::pod::template;
 use crate::queue::{QUEUED, QueuedCondition};
 use crate::truncate::truncate;
 
-/// Condition type: a Task runs.
+/// Condition type: a Task runs or has run in this attempt, which goes on.
 pub const RUNNING: &str = "Running";
 /// Condition type: the Framework completed and succeeded.
 pub const COMPLETE: &str = "Complete";

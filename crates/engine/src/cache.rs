@@ -12,6 +12,7 @@ use framework_api::State;
 use framework_api::status::TaskStatus;
 use framework_core::Observed;
 use framework_core::observed::{Create, Outcome};
+use framework_core::permit::task_of_pod;
 
 use crate::consumer;
 use crate::event::Kind;
@@ -155,6 +156,19 @@ impl Entry {
     pub fn listed(&self, number: u64, slots: Slots) -> Listed {
         let slot = self.state.as_ref().map(|state| state.slot).or(self.known.left_in);
         Listed { number, slots, others: slot.is_none_or(|slot| slots.contains(slot)) }
+    }
+
+    /// Whether the cache holds the Pod of that name with this UID, its create was acknowledged, or the
+    /// persisted status names it. Nothing else shows that a Pod is ours: users can copy names, labels and
+    /// annotations.
+    pub fn knew_pod(&self, name: &str, uid: &str) -> bool {
+        let status = self.state.as_ref().and_then(|state| state.status());
+        let task = status.and_then(|status| task_of_pod(status, name));
+        let recorded = task.and_then(|task| task.attempt_status.pod_uid.as_deref());
+        let is_made = self.known.objects.pod_creates.get(name).is_some_and(
+            |create| matches!(&create.outcome, Outcome::Acknowledged { uid: made, .. } if made == uid),
+        );
+        recorded == Some(uid) || is_made || self.known.holds(Some(name), uid)
     }
 
     /// Whether Pods run that are not of the Framework that has the name now.

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use framework_api::status::TaskStatus;
 use framework_api::{FrameworkStatus, State};
-use framework_core::observed::{Create, Instance, Objects, Outcome};
+use framework_core::observed::{Create, Instance, Objects, Outcome, Refusal};
 use framework_core::permit::{is_instance, task_of};
 use framework_core::pod_map::PodName;
 
@@ -26,6 +26,14 @@ pub fn prune(objects: &mut Objects, status: Option<&FrameworkStatus>) {
         prune_gone(objects, status);
         prune_left(objects, status);
     }
+}
+
+/// A Pod of another owner, which had this name, is gone. If a create was refused because of it, forgets that:
+/// the create need not wait for its back-off (rule A4). Returns whether there was one.
+pub fn forget_conflict(objects: &mut Objects, pod: &str) -> bool {
+    let is_conflict =
+        |create: &Create| matches!(create.outcome, Outcome::Refused { refusal: Refusal::NameConflict, .. });
+    objects.pod_creates.get(pod).is_some_and(is_conflict) && objects.pod_creates.remove(pod).is_some()
 }
 
 /// Whether the Task still waits for this create to be recorded, or tried again.

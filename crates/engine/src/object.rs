@@ -36,7 +36,7 @@ pub struct UnownedPod {
     pub uid: String,
     /// `metadata.resourceVersion`.
     pub resource_version: u128,
-    /// The whole Pod, if the controller made it and an event shows it deleted.
+    /// The whole Pod, if an event shows it deleted.
     pub last: Option<Box<RawValue>>,
 }
 
@@ -61,6 +61,17 @@ pub struct FrameworkObject {
     pub form: Form,
     /// The invalid fields of its spec, which count as not set.
     pub ignored: Option<String>,
+}
+
+impl FrameworkObject {
+    /// Whether the Framework is being deleted, or was before it was gone.
+    pub fn is_deleting(&self) -> bool {
+        let framework = match &self.content {
+            Ok((framework, _)) => Some(framework),
+            Err(unreadable) => unreadable.framework.as_ref(),
+        };
+        framework.is_some_and(|framework| framework.metadata.deletion_timestamp.is_some())
+    }
 }
 
 /// How a status is stored.

@@ -32,7 +32,7 @@ pub const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// An error that the API server answered with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
-    /// HTTP status.
+    /// HTTP status; 403 for the denial of a webhook with 404, 409, 410 or 5xx.
     pub code: u16,
     /// `reason` of the Status, such as `Conflict`, `AlreadyExists`, `Forbidden`, `Invalid`; `Unknown` if it
     /// has none. For a response without a Status the reason that its code stands for, or empty.

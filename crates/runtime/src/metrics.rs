@@ -306,7 +306,7 @@ impl Metrics {
         self.spans.exported.inc_by(spans as u64);
     }
 
-    /// So many spans found no room, or no receiver.
+    /// So many spans found no room, or no receiver that took them.
     pub fn spans_dropped(&self, spans: usize) {
         self.spans.dropped.inc_by(spans as u64);
     }

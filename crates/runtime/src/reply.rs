@@ -4,14 +4,15 @@
 //! When in doubt, a write may have had its effect: a wrong [`Reply::Refused`] could run a Task twice, a
 //! wrong [`Reply::Unknown`] only costs time.
 
-use std::error::Error as _;
 use std::io;
 
 use http::header::{DATE, WARNING};
 use http::{HeaderMap, StatusCode};
 use hyper_util::client::legacy;
+use kube::client::AuthError;
 use serde::Deserialize;
 
+use framework_access::client::words;
 use framework_access::fenced_body::FenceClosed;
 use framework_api::Time;
 use framework_message::{Rejection, Reply};
@@ -70,7 +71,7 @@ pub fn of_response<R: Exchange>(
     let error = Failure::read(status, body);
     let is_open = request.is_write() && error.may_have_had_effect(status);
     if is_open || error.proves_nothing(status) {
-        return Reply::Unknown(format!("{} {}: {}", status.as_u16(), error.reason, error.message));
+        return Reply::Unknown(format!("{} ({})", error.message, status.as_u16()));
     }
     if fencing_token::is_over(&error.message) {
         return Reply::NotSent(fencing_token::OVER.to_owned());
@@ -101,7 +102,7 @@ pub fn of_failure<T>(error: &kube::Error) -> Reply<T> {
     if chain(error).any(|cause| cause.is::<FenceClosed>()) {
         return Reply::NotSent(FENCED.to_owned());
     }
-    let text = explain(error);
+    let text = words(error);
     if never_left(error) { Reply::NotSent(text) } else { Reply::Unknown(text) }
 }
 
@@ -153,21 +154,34 @@ impl Failure {
     }
 
     fn rejection(self, status: StatusCode, headers: &HeaderMap) -> Rejection {
+        // A webhook chooses the code of its denial, and can tell neither of the object nor of the API server.
+        let is_beyond_it = tells_of_state(status) || status.is_server_error();
+        let code = if self.is_denial() && is_beyond_it { StatusCode::FORBIDDEN } else { status };
         let Failure { reason, message, .. } = self;
-        Rejection { code: status.as_u16(), reason, message, retry_after: retry_after(headers) }
+        Rejection { code: code.as_u16(), reason, message, retry_after: retry_after(headers) }
     }
 
     /// Whether an answer about the state of an object does not come from an API server. A proxy that has lost
     /// its upstreams knows nothing of the object; neither does an API server that does not serve its kind.
     fn proves_nothing(&self, status: StatusCode) -> bool {
-        !self.is_status && matches!(status.as_u16(), 404 | 409 | 410)
+        !self.is_status && tells_of_state(status)
+    }
+
+    /// Whether an admission webhook denied the request. Only the API server begins a message so.
+    fn is_denial(&self) -> bool {
+        self.is_status && self.message.starts_with("admission webhook ")
+    }
+
+    /// Whether admission refused the request, which is before anything is stored.
+    fn is_of_admission(&self) -> bool {
+        let is_failure = self.message.contains("failed calling webhook") || self.message == QUOTA_TIMED_OUT;
+        self.is_denial() || self.is_status && is_failure
     }
 
     /// Whether a write that was answered so may have had its effect, or may yet have it.
     fn may_have_had_effect(&self, status: StatusCode) -> bool {
         match status.as_u16() {
-            // An admission webhook runs before anything is stored.
-            500 => !self.message.contains("failed calling webhook"),
+            _ if self.is_of_admission() => false,
             // The API server says so before it does anything; a proxy may say so at any time.
             503 => !self.is_status,
             // It gave up waiting: for etcd, or for an upstream.
@@ -175,6 +189,14 @@ impl Failure {
         }
     }
 }
+
+/// Whether an answer with this code tells of the state of an object.
+fn tells_of_state(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 404 | 409 | 410)
+}
+
+/// The message of a create for which the API server found no time to count the use of quotas.
+const QUOTA_TIMED_OUT: &str = "Internal error occurred: resource quota evaluation timed out";
 
 /// The reason of a Status that has none.
 const UNKNOWN: &str = "Unknown";
@@ -200,12 +222,11 @@ fn truncate(mut message: String) -> String {
 
 /// Whether it is certain that no byte of the request reached the API server.
 fn never_left(error: &kube::Error) -> bool {
-    if matches!(error, kube::Error::Auth(_)) {
-        return true;
-    }
     chain(error).any(|cause| {
         let refused = |io: &io::Error| io.kind() == io::ErrorKind::ConnectionRefused;
-        cause.downcast_ref::<legacy::Error>().is_some_and(legacy::Error::is_connect)
+        // A plugin of the kubeconfig failed.
+        cause.is::<AuthError>()
+            || cause.downcast_ref::<legacy::Error>().is_some_and(legacy::Error::is_connect)
             || cause.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_canceled)
             || cause.downcast_ref::<io::Error>().is_some_and(refused)
     })
@@ -218,21 +239,6 @@ fn chain(error: &kube::Error) -> impl Iterator<Item = &(dyn std::error::Error + 
         next = cause.source();
         Some(cause)
     })
-}
-
-/// The error with its causes, each once.
-fn explain(error: &kube::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let words = inner.to_string();
-        if !text.contains(&words) {
-            text.push_str(": ");
-            text.push_str(&words);
-        }
-        cause = inner.source();
-    }
-    text
 }
 
 #[cfg(test)]

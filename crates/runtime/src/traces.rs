@@ -1,7 +1,7 @@
 //! Exports ended parts of the lives of Frameworks as spans, by OTLP over HTTP. Best effort: nothing waits.
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -15,10 +15,14 @@ use opentelemetry::trace::{Event, SpanContext, SpanId, SpanKind, Status, TraceFl
 use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_http::{HttpClient, HttpError};
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
+use opentelemetry_proto::tonic::collector::trace::v1::{
+    ExportTracePartialSuccess, ExportTraceServiceResponse,
+};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanExporter as _, SpanLinks};
+use prost::Message;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tracing::warn;
 
 use crate::metrics::Metrics;
@@ -33,17 +37,34 @@ const DELAY: Duration = Duration::from_secs(5);
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of a reply that are read.
 const LARGEST_REPLY: usize = 64 << 10;
+/// How long the next message of the receiver is not logged after one: each batch may bring the same one.
+const QUIET: Duration = Duration::from_secs(60);
+/// Characters of such a message that are logged.
+const REASON_CHARS: usize = 512;
 
 /// Why spans cannot be exported.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot export traces: {0}")]
 pub struct Error(#[from] opentelemetry_otlp::ExporterBuildError);
 
+/// The part of the last reply that says which spans of its request were not taken. The library reads it, too,
+/// and does not return it.
+type PartialSuccess = Arc<Mutex<Option<ExportTracePartialSuccess>>>;
+
+/// Exports spans.
+#[derive(Debug)]
+pub struct Exporter {
+    spans: SpanExporter,
+    partial_success: PartialSuccess,
+}
+
 /// An exporter of spans to the receiver at this URL, if there is one. `instance` names this replica.
-pub fn exporter(endpoint: Option<&str>, instance: &str) -> Result<Option<SpanExporter>, Error> {
+pub fn exporter(endpoint: Option<&str>, instance: &str) -> Result<Option<Exporter>, Error> {
     let Some(endpoint) = endpoint else { return Ok(None) };
-    let client = Arc::new(Transport(Client::builder(TokioExecutor::new()).build_http()));
-    let mut exporter = SpanExporter::builder()
+    let partial_success = PartialSuccess::default();
+    let client = Client::builder(TokioExecutor::new()).build_http();
+    let client = Arc::new(Transport { client, partial_success: Arc::clone(&partial_success) });
+    let mut spans = SpanExporter::builder()
         .with_http()
         .with_shared_http_client(client)
         .with_protocol(Protocol::HttpBinary)
@@ -57,8 +78,8 @@ pub fn exporter(endpoint: Option<&str>, instance: &str) -> Result<Option<SpanExp
             KeyValue::new("service.instance.id", instance.to_owned()),
         ])
         .build();
-    exporter.set_resource(&resource);
-    Ok(Some(exporter))
+    spans.set_resource(&resource);
+    Ok(Some(Exporter { spans, partial_success }))
 }
 
 /// Takes spans for their export, or drops them if there is no exporter or too many wait.
@@ -72,15 +93,19 @@ pub struct Traces {
 #[derive(Debug)]
 pub struct SpanSender {
     queue: mpsc::Receiver<Span>,
-    exporter: SpanExporter,
+    exporter: Exporter,
     metrics: Arc<Metrics>,
+    /// When a message of the receiver was logged last.
+    logged: Option<Instant>,
 }
 
 impl Traces {
     /// The two ends of a queue to that exporter, if there is one.
-    pub fn new(exporter: Option<SpanExporter>, metrics: Arc<Metrics>) -> (Self, Option<SpanSender>) {
+    pub fn new(exporter: Option<Exporter>, metrics: Arc<Metrics>) -> (Self, Option<SpanSender>) {
         let (sender, queue) = mpsc::channel(QUEUE);
-        let writer = exporter.map(|exporter| SpanSender { queue, exporter, metrics: Arc::clone(&metrics) });
+        let sender_of =
+            |exporter| SpanSender { queue, exporter, metrics: Arc::clone(&metrics), logged: None };
+        let writer = exporter.map(sender_of);
         (Traces { queue: writer.is_some().then_some(sender), metrics }, writer)
     }
 
@@ -108,8 +133,9 @@ impl SpanSender {
             // At the time-out it goes as it is.
             let _ = timeout(DELAY, others).await;
             let spans = batch.len();
-            match self.exporter.export(batch.drain(..).map(data).collect()).await {
-                Ok(()) => self.metrics.spans_exported(spans),
+            let exported = self.exporter.spans.export(batch.drain(..).map(data).collect()).await;
+            match exported {
+                Ok(()) => self.taken(spans),
                 Err(error) => {
                     warn!(spans, %error, "spans were dropped: their export to the OTLP receiver failed");
                     self.metrics.spans_dropped(spans);
@@ -117,6 +143,21 @@ impl SpanSender {
             }
         }
         "the exporter of traces"
+    }
+
+    /// The receiver has taken a request with so many spans, perhaps without some of them.
+    fn taken(&mut self, spans: usize) {
+        let reply = self.exporter.partial_success.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let ExportTracePartialSuccess { rejected_spans, error_message } = reply.unwrap_or_default();
+        let rejected = usize::try_from(rejected_spans).unwrap_or(0).min(spans);
+        self.metrics.spans_exported(spans - rejected);
+        self.metrics.spans_dropped(rejected);
+        let is_quiet = self.logged.is_some_and(|logged| logged.elapsed() < QUIET);
+        if (rejected > 0 || !error_message.is_empty()) && !is_quiet {
+            self.logged = Some(Instant::now());
+            let reason: String = error_message.chars().take(REASON_CHARS).collect();
+            warn!(spans, rejected, reason, "the OTLP receiver did not take all spans, or warns");
+        }
     }
 }
 
@@ -156,7 +197,10 @@ fn at(time: Time) -> SystemTime {
 
 /// Sends requests over plain HTTP: the receiver is in the cluster, often in the same Pod.
 #[derive(Debug)]
-struct Transport(Client<HttpConnector, Full<Bytes>>);
+struct Transport {
+    client: Client<HttpConnector, Full<Bytes>>,
+    partial_success: PartialSuccess,
+}
 
 impl HttpClient for Transport {
     fn send_bytes<'a, 'b>(
@@ -168,9 +212,13 @@ impl HttpClient for Transport {
         Self: 'b,
     {
         let answered = async {
-            let reply = self.0.request(request.map(Full::new)).await?;
+            let reply = self.client.request(request.map(Full::new)).await?;
             let (parts, body) = reply.into_parts();
             let body = Limited::new(body, LARGEST_REPLY).collect().await?.to_bytes();
+            // A refusal has another body.
+            let reply = ExportTraceServiceResponse::decode(body.clone()).ok();
+            let reply = reply.filter(|_| parts.status.is_success()).and_then(|reply| reply.partial_success);
+            *self.partial_success.lock().unwrap_or_else(PoisonError::into_inner) = reply;
             Ok(http::Response::from_parts(parts, body))
         };
         Box::pin(async { timeout(TIMEOUT, answered).await? })

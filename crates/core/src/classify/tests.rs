@@ -245,6 +245,26 @@ fn of_two_exit_codes_with_a_rule_the_first_rule_of_the_contract_decides() {
     }
 }
 
+/// The main container exits, and the kubelet ends the native sidecar: an init container that is restarted.
+#[test]
+fn a_sidecar_that_ends_with_its_pod_decides_unless_an_earlier_rule_does() {
+    let pod = |sidecar: i32, main: i32| {
+        failed("").with("sidecar", sidecar, "Error", "").with("main", main, "Error", "")
+    };
+    let codes = |rules: &[PodFailureRule], main: i32| {
+        let classifier = Classifier::new(rules).unwrap();
+        [143, 137, 0].map(|sidecar| classifier.classify(&pod(sidecar, main)).code)
+    };
+    assert_eq!(codes(&default_rules(), 1), [143, 137, 1], "the exit code 1 has no rule");
+    assert_eq!(codes(&default_rules(), 210), [210; 3]);
+    let named = r#"[{"code": 221, "podPatterns": [{"containers": [
+        {"nameRegex": "^main$", "codeRange": {"min": 1, "max": 1}}]}]}]"#;
+    let named: Vec<_> = rules(named).into_iter().chain(default_rules()).collect();
+    assert_eq!(codes(&named, 1), [221; 3]);
+    let both = by_default().classify(&pod(143, 143)).diagnostics;
+    assert!(both.contains(r#""name":"sidecar""#), "init containers come first: {both}");
+}
+
 #[test]
 fn the_default_rules_show_names_and_messages() {
     let diagnose = |pod: &TerminatedPod| by_default().classify(pod).diagnostics;

@@ -57,6 +57,24 @@ fn by_default_the_attempt_succeeds_only_when_all_tasks_succeeded() {
 }
 
 #[test]
+fn without_a_minimum_the_attempt_succeeds_though_every_task_failed() {
+    let job = || framework().role("a", 2).policy(-1, -1);
+    assert_eq!(outcome(evaluated(job(), &[("a", 0, 1, 0)])), None);
+    assert_eq!(outcome(evaluated(job(), &[("a", 0, 1, 0), ("a", 1, 9, 1)])), met(0, "a-1"));
+}
+
+#[test]
+fn a_minimum_above_the_number_of_tasks_is_never_reached() {
+    for (failed, succeeded) in [(3, -1), (-1, 3), (3, 3)] {
+        for [first, second] in [[1, 1], [0, 0], [0, 1]] {
+            let ends = [("a", 0, first, 0), ("a", 1, second, 1)];
+            let end = evaluated(framework().role("a", 2).policy(failed, succeeded), &ends).unwrap();
+            assert_eq!((end.code, end.phrase.as_str()), (0, Code::Succeeded.phrase()), "{ends:?}");
+        }
+    }
+}
+
+#[test]
 fn map_reduce_accepts_a_few_failed_tasks() {
     let job = || framework().role("map", 4).policy(2, -1).role("reduce", 1).policy(1, -1);
     assert_eq!(outcome(evaluated(job(), &[("map", 0, 1, 0)])), None);

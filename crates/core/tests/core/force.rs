@@ -40,6 +40,20 @@ fn a_retry_follows_once_the_stuck_pod_is_forced() {
 }
 
 #[test]
+fn a_time_out_of_0_forces_at_the_first_proof_and_none_forces_never() {
+    for (timeout, expected) in [(Some(0), vec!["job-a-0"]), (None, vec![])] {
+        let mut world = hanging(framework().role("a", 1));
+        set(&mut world, timeout).settle();
+        world.stop().settle();
+        assert_eq!(forced(&world), [""; 0], "its deletion began in this second");
+        world.pass(1).settle();
+        assert_eq!(forced(&world), expected);
+        world.pass(1_000_000).settle();
+        assert_eq!(forced(&world), expected);
+    }
+}
+
+#[test]
 fn a_deletion_begins_with_its_grace_period_not_after_it() {
     let mut world = hanging(framework().role("a", 1).graceful(60));
     world.terminate("a", 0, 500).settle().pass(61).settle();

@@ -4,7 +4,7 @@ use framework_api::code::Code;
 use framework_api::name;
 use framework_api::queue::{NAMESPACE_SLOT_LABEL, QUEUE_NAME_LABEL};
 use framework_api::{ExecutionType, State};
-use framework_core::observed::{Create, Instance, Outcome, Refusal};
+use framework_core::observed::{ConfigMapFacts, Create, Instance, Outcome, Refusal};
 use framework_core::queue::{self, Stage};
 use framework_core::{Action, act, lifetime};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
@@ -211,6 +211,34 @@ fn a_framework_being_deleted_begins_nothing_even_if_released() {
     world.admit().settle();
     assert_eq!((world.state(), world.acts.len()), (State::AttemptCreationPending, 0));
     assert_not_queued(&world, "the Framework is being deleted");
+}
+
+#[test]
+fn one_that_is_deleted_waits_unless_its_first_config_map_may_come() {
+    let mut world = queued(framework().role("a", 1));
+    world.settle().admit();
+    let create = |outcome| Some(Create { instance: Instance::FrameworkAttempt { attempt_id: 0 }, outcome });
+    world.cluster.objects.config_map_create = create(Outcome::Refused {
+        refusal: Refusal::Transient,
+        message: "exceeded quota".into(),
+        retry_at: world.cluster.now.plus_seconds(60).timestamp(),
+    });
+    world.settle();
+    let stage = |world: &World| queue::stage_now(&world.observed(), &world.policy);
+    assert_eq!(stage(&world), Stage::Started, "its release is stored");
+    world.cluster.framework.metadata.deletion_timestamp = Some(MetaTime(world.cluster.now.timestamp()));
+    assert_eq!(stage(&world), Stage::Waiting, "no other one is created");
+    for outcome in [Outcome::InFlight, Outcome::Acknowledged { uid: "u".to_owned() }] {
+        world.cluster.objects.config_map_create = create(outcome);
+        assert_eq!(stage(&world), Stage::Started);
+    }
+    world.cluster.objects.config_map_create = None;
+    for (owner, expected) in [("fw-uid", Stage::Started), ("another", Stage::Waiting)] {
+        let framework_uid = Some(owner.to_owned());
+        let facts = ConfigMapFacts { uid: "u".to_owned(), framework_uid, deleting: false };
+        world.cluster.objects.config_map = Some(facts);
+        assert_eq!(stage(&world), expected, "a ConfigMap of {owner}");
+    }
 }
 
 #[test]

@@ -133,7 +133,7 @@ impl Engine {
 
     /// The evaluation of a Framework panicked: nothing happens to it until its object changes.
     pub(super) fn leave_alone(&mut self, key: &Key, Panicked(message): &Panicked) {
-        error!(framework = %key, message, "the evaluation of the Framework panicked, and it is left alone");
+        error!(framework = %key, reason = message, "a Framework is left alone: its evaluation panicked");
         let Some(state) = self.state(key) else { return };
         state.leave_alone(&format!("its evaluation panicked, a defect of the controller: {message}"));
         if let Some((framework, report)) = state.quarantine.report(&mut state.reported) {

@@ -14,7 +14,7 @@ use super::replies::says_gone;
 use crate::delayed::DelayedAction;
 use crate::event::{Effect, Measure};
 use crate::object::Reply;
-use crate::retry::delay;
+use crate::retry::{LASTING, delay};
 use framework_message::{Key, Now, Rejection, Ticket};
 
 /// The delay before another request for the time, after a `Date` that was not late enough.
@@ -57,16 +57,22 @@ impl Engine {
         match reply {
             Reply::Refused(rejection) if says_gone(rejection) => self.framework_gone(key),
             Reply::Refused(_) | Reply::NotSent(_) | Reply::Unknown(_) => {
-                let delay = delay(reply, state.outgoing.fail("retire", reply.was_sent()), jitter);
+                let failures = state.outgoing.fail("retire", reply.was_sent());
+                let delay = delay(reply, failures, jitter);
                 state.outgoing.delayed.add(now.steady + delay, DelayedAction::Retire);
-                if let Reply::Refused(Rejection { code, message, .. }) = reply {
-                    let wait = delay.as_secs().max(1);
-                    let note = format!(
+                let wait = delay.as_secs().max(1);
+                let note = match reply {
+                    Reply::Refused(Rejection { code, message, .. }) => format!(
                         "the API server does not let the expired Framework be deleted, which is tried again in \
                          {wait} s: {message} ({code})"
-                    );
-                    self.publish(key, vec![Report::warning(EventReason::DeletionFailed, note)]);
-                }
+                    ),
+                    Reply::Unknown(text) if failures >= LASTING => format!(
+                        "it is not known whether the expired Framework was deleted, which is tried again in \
+                         {wait} s: {text}"
+                    ),
+                    _ => return,
+                };
+                self.publish(key, vec![Report::warning(EventReason::DeletionFailed, note)]);
             }
             _ => {
                 state.outgoing.delayed.add(now.steady + RETIRED, DelayedAction::Retire);

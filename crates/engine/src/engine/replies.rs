@@ -137,8 +137,8 @@ impl Engine {
                 let retry = self.repeat_at(now, key, delay, rejection.code >= 500);
                 let Rejection { code, message, .. } = &rejection;
                 let retry_in = retry.saturating_sub(now.steady);
-                warn!(framework = %key, code, message, ?retry_in, "a status write was refused");
-                self.report_refused_status(key, &rejection, failures);
+                warn!(framework = %key, code, reason = message, ?retry_in, "a status write was refused");
+                self.report_failed_status(key, &Reply::Refused(rejection), failures);
             }
             Reply::NotSent(reason) => {
                 debug!(framework = %key, reason, "a status write was not sent");
@@ -150,8 +150,9 @@ impl Engine {
                 debug!(framework = %key, ?reply, "a status write has an unknown outcome");
                 // As for a create: a process that was suspended in between may have sent it only now.
                 let sent = at.max(now.steady.saturating_sub(REPLY_TIMEOUT));
-                let delay = REFUSED.delay(state.outgoing.write.unknown(base, sent), jitter);
-                self.repeat_at(now, key, delay, true);
+                let failures = state.outgoing.write.unknown(base, sent);
+                self.repeat_at(now, key, REFUSED.delay(failures, jitter), true);
+                self.report_failed_status(key, &reply, failures);
             }
         }
     }
@@ -272,9 +273,7 @@ impl Engine {
                 debug!(framework = %key, pod, uid, ?reply, "a delete failed and is retried");
                 let (failures, at) = state.outgoing.delete_failed(uid, &reply, now.steady, jitter);
                 state.outgoing.delayed.add(at, hold);
-                if let Reply::Refused(rejection) = &reply {
-                    self.report_refused_delete(key, pod, rejection, failures);
-                }
+                self.report_failed_delete(key, pod, &reply, failures);
             }
             Reply::Done if pod.is_none() => {
                 state.outgoing.succeed(uid);
@@ -383,7 +382,8 @@ impl Engine {
     }
 }
 
-/// Whether the rejection of a delete proves that the object of that UID no longer exists.
+/// Whether the rejection of a delete proves that the object of that UID no longer exists. A denial by a
+/// webhook has none of these codes here.
 pub(super) fn says_gone(rejection: &Rejection) -> bool {
     rejection.code == 404 || rejection.code == 409 && rejection.message.contains("UID")
 }

@@ -95,7 +95,7 @@ impl Engine {
     /// The watch shows that a Framework was deleted, or is no longer selected. Only a Framework that was
     /// waiting for its finalizers, or that a reply reported gone, is certainly deleted (rule A6).
     fn framework_left(&mut self, now: Now, object: &FrameworkObject) {
-        let is_proved = self.selects_all_frameworks() || is_deleting(object);
+        let is_proved = self.selects_all_frameworks() || object.is_deleting();
         let line = last_line(object);
         let known = self.cache.get_mut(&object.key);
         let of_it = |state: &FrameworkState| state.uid == object.uid;
@@ -249,18 +249,22 @@ impl Engine {
         }
     }
 
-    /// A Pod exists and is not ours. If it was ours, another client removed its ownerReference.
+    /// A Pod is not ours, and exists or has just been deleted. If it was ours, another client removed its
+    /// ownerReference.
     pub(super) fn pod_released(&mut self, now: Now, pod: UnownedPod) {
         let UnownedPod { key, name, uid, resource_version, last } = pod;
-        if let Some(last) = last {
-            // The controller created it, and another client has removed its ownerReference since.
-            let pod = LastSeen { name: name.clone(), uid: uid.clone(), state: LastState::Whole(last) };
-            self.write_history(vec![Line::Pod { key: key.clone(), pod }], None);
-        }
-        let held = self.cache.get_mut(&key).filter(|entry| entry.known.holds(Some(&name), &uid));
-        if let Some(entry) = held {
+        let Some(entry) = self.cache.get_mut(&key) else { return };
+        let (was_ours, is_cached) = (entry.knew_pod(&name, &uid), entry.known.holds(Some(&name), &uid));
+        let is_awaited = last.is_some() && expectations::forget_conflict(&mut entry.known.objects, &name);
+        if is_cached {
             debug!(framework = %key, pod = name, "the Pod lost its owner reference to the ConfigMap");
             entry.known.pod_released(&name, &uid, resource_version);
+        }
+        if let Some(last) = last.filter(|_| was_ours) {
+            let pod = LastSeen { name, uid, state: LastState::Whole(last) };
+            self.write_history(vec![Line::Pod { key: key.clone(), pod }], None);
+        }
+        if is_cached || is_awaited {
             self.mark_dirty(now, &key, true);
         }
     }
@@ -368,15 +372,6 @@ impl Engine {
         }
         self.schedule_all(now);
     }
-}
-
-/// Whether the Framework was being deleted before it was gone.
-fn is_deleting(object: &FrameworkObject) -> bool {
-    let framework = match &object.content {
-        Ok((framework, _)) => Some(framework),
-        Err(unreadable) => unreadable.framework.as_ref(),
-    };
-    framework.is_some_and(|framework| framework.metadata.deletion_timestamp.is_some())
 }
 
 /// The line about the end of a Framework, as the event showed it.

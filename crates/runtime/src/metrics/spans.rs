@@ -8,7 +8,7 @@ use super::maker::Maker;
 pub struct Spans {
     /// The receiver took them.
     pub exported: IntCounter,
-    /// They found no room, or no receiver.
+    /// They found no room, or no receiver that took them.
     pub dropped: IntCounter,
 }
 

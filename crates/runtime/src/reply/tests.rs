@@ -95,6 +95,8 @@ fn an_error_of_the_api_server_is_a_refusal_with_its_words() {
 #[test]
 fn only_an_answer_given_before_anything_is_stored_is_a_refusal_of_a_write() {
     let webhook = "Internal error occurred: failed calling webhook \"x\": timeout";
+    let denial = "admission webhook \"x\" denied the request: the quota cannot be read";
+    let quota = "Internal error occurred: resource quota evaluation timed out";
     let table = [
         (400, failure(400, "BadRequest", "no"), true),
         (404, failure(404, "NotFound", "no"), true),
@@ -103,6 +105,11 @@ fn only_an_answer_given_before_anything_is_stored_is_a_refusal_of_a_write() {
         (422, failure(422, "Invalid", "no"), true),
         (429, failure(429, "TooManyRequests", "slow down"), true),
         (500, failure(500, "InternalError", webhook), true),
+        (500, failure(500, "InternalError", quota), true),
+        (500, failure(500, "", denial), true),
+        (504, failure(504, "Timeout", denial), true),
+        (500, json!(denial), false),
+        (500, failure(500, "InternalError", "etcdserver: no admission webhook "), false),
         (500, failure(500, "InternalError", "etcdserver: request timed out"), false),
         (502, json!("bad gateway"), false),
         (503, failure(503, "ServiceUnavailable", "starting"), true),
@@ -152,6 +159,29 @@ fn only_a_status_of_the_api_server_proves_absence() {
         let reply = answer(&holder(), code, &failure(code, "Gone", "it is not there"));
         assert!(matches!(reply, Reply::Refused(_)), "{code}: {reply:?}");
     }
+}
+
+#[test]
+fn a_denial_by_a_webhook_tells_neither_of_the_object_nor_of_the_server() {
+    let code_of = |code: u16, body: &[u8]| {
+        let status = StatusCode::from_u16(code).unwrap();
+        match of_response(&act(delete_pod()), status, &HeaderMap::new(), body) {
+            Reply::Refused(rejection) => rejection.code,
+            reply => panic!("{reply:?}"),
+        }
+    };
+    let denial = "admission webhook \"x\" denied the request: node n not found, nor its UID";
+    for (code, reason) in [(404, "NotFound"), (409, "Conflict"), (410, "Gone")] {
+        let read = |message: &str| code_of(code, failure(code, reason, message).to_string().as_bytes());
+        assert_eq!(read(denial), 403);
+        assert_eq!(read("pods \"job-worker-0\" not found"), code);
+    }
+    for (code, expected) in [(400, 400), (422, 422), (429, 429), (500, 403), (503, 403)] {
+        assert_eq!(code_of(code, failure(code, "", denial).to_string().as_bytes()), expected);
+    }
+    let head = r#"{"kind":"Status","apiVersion":"v1","message":"admission webhook \"x\" denied: "#;
+    let long = format!("{head}{}", "x".repeat(MOST_BYTES_OF_FAILURE));
+    assert_eq!(code_of(404, &long.as_bytes()[..MOST_BYTES_OF_FAILURE]), 403, "it is not read to its end");
 }
 
 #[test]

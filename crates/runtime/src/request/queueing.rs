@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use framework_api::name::SLOT_LABEL;
 use framework_api::queue::{
-    self, DEQUEUED, ENQUEUED_ANNOTATION, FINALIZER, HELD_ANNOTATION, NAMESPACE_SLOT_LABEL, OVERTAKEN, Phase,
-    QUEUE_NAME_LABEL, Reason,
+    self, BOUND_TO_ANNOTATION, DEQUEUED, ENQUEUED_ANNOTATION, FINALIZER, HELD_ANNOTATION,
+    NAMESPACE_SLOT_LABEL, OVERTAKEN, Phase, QUEUE_NAME_LABEL, Reason,
 };
 use framework_core::truncate::truncate;
 use framework_message::{Key, Slot};
@@ -48,6 +48,11 @@ pub fn render(request: &QueueRequest) -> Call {
         QueueRequest::ReturnCapacity { unit, uid, resource_version, held } => {
             let mut metadata = guard(uid, *resource_version);
             metadata["annotations"] = json!({HELD_ANNOTATION: json!(held.to_list()).to_string()});
+            patch(one(unit), metadata, "spec", json!({}))
+        }
+        QueueRequest::BindUnit { unit, uid, resource_version, framework } => {
+            let mut metadata = guard(uid, *resource_version);
+            metadata["annotations"] = json!({BOUND_TO_ANNOTATION: format!("{uid}/{framework}")});
             patch(one(unit), metadata, "spec", json!({}))
         }
         QueueRequest::ResumeJob { row, job, with, templates } => {
@@ -221,6 +226,12 @@ mod tests {
                 resource_version,
                 finalizers: [FINALIZER, "a.b/c"].into_iter().collect(),
             },
+            QueueRequest::BindUnit {
+                unit: unit.clone(),
+                uid: Arc::clone(&uid),
+                resource_version,
+                framework: "f".into(),
+            },
         ];
         for change in &changes {
             let (line, body) = rendered(change);
@@ -230,6 +241,8 @@ mod tests {
         }
         let (_, body) = rendered(&changes[1]);
         assert_eq!(body["metadata"]["finalizers"], json!(["a.b/c"]));
+        let (_, body) = rendered(&changes[2]);
+        assert_eq!(body["metadata"]["annotations"], json!({BOUND_TO_ANNOTATION: "u/f"}));
         let (line, body) = rendered(&QueueRequest::DeleteUnit { unit: unit.clone(), uid: Arc::clone(&uid) });
         assert_eq!(body["preconditions"], json!({"uid": "u"}), "{line}");
         let counts = QueueCounts { waiting: 3, released: 2 };

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use opentelemetry_otlp::SpanExporter;
 use tokio::sync::mpsc;
 
 use framework_api::job_kind::JobKindRow;
@@ -17,6 +16,7 @@ use crate::journal::Journal;
 use crate::metrics::Metrics;
 use crate::position_query::PositionQuery;
 use crate::seeds::Seeds;
+use crate::traces::Exporter;
 
 /// The parts that a controller is made of.
 pub struct Parts {
@@ -37,7 +37,7 @@ pub struct Parts {
     /// Takes the history.
     pub journal: Arc<dyn Journal>,
     /// Exports traces; `None`: there are none.
-    pub span_exporter: Option<SpanExporter>,
+    pub span_exporter: Option<Exporter>,
     /// Names this replica in Kubernetes Events.
     pub instance: String,
     /// The only namespace whose objects are watched; `None`: those of all namespaces are.

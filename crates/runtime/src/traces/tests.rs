@@ -7,20 +7,23 @@ use axum::routing::post;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value;
 use opentelemetry_proto::tonic::trace::v1 as otlp;
-use prost::Message;
 use tokio::net::TcpListener;
 
 use super::*;
 use crate::clock::Clock;
 
-/// A receiver that answers with this code. Returns its URL, and the requests it receives.
-async fn receiver(code: StatusCode) -> (String, mpsc::UnboundedReceiver<ExportTraceServiceRequest>) {
+/// A receiver that answers with this code and body. Returns its URL, and the requests it receives.
+async fn receiver(
+    code: StatusCode,
+    reply: ExportTraceServiceResponse,
+) -> (String, mpsc::UnboundedReceiver<ExportTraceServiceRequest>) {
     let (sender, received) = mpsc::unbounded_channel();
-    let take = async move |State(sender): State<mpsc::UnboundedSender<_>>, body: Bytes| {
+    let reply = Bytes::from(reply.encode_to_vec());
+    let take = async move |State((sender, reply)): State<(mpsc::UnboundedSender<_>, Bytes)>, body: Bytes| {
         sender.send(ExportTraceServiceRequest::decode(body).expect("OTLP")).expect("the test listens");
-        code
+        (code, reply)
     };
-    let router = Router::new().route("/v1/traces", post(take)).with_state(sender);
+    let router = Router::new().route("/v1/traces", post(take)).with_state((sender, reply));
     let port = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/v1/traces", port.local_addr().unwrap());
     tokio::spawn(async { axum::serve(port, router).await });
@@ -50,7 +53,7 @@ fn counted(metrics: &Metrics, result: &str) -> u64 {
 
 #[tokio::test]
 async fn spans_reach_a_receiver_with_their_times_ids_and_attributes() {
-    let (url, mut received) = receiver(StatusCode::OK).await;
+    let (url, mut received) = receiver(StatusCode::OK, ExportTraceServiceResponse::default()).await;
     let metrics = Metrics::new();
     let exporter = exporter(Some(&url), "fc-0").unwrap();
     let (traces, writer) = Traces::new(exporter, Arc::clone(&metrics));
@@ -88,9 +91,29 @@ async fn spans_reach_a_receiver_with_their_times_ids_and_attributes() {
     );
 }
 
+/// The reply of a receiver that takes all but so many spans.
+fn partial_success(rejected_spans: i64) -> ExportTraceServiceResponse {
+    let partial_success = ExportTracePartialSuccess { rejected_spans, error_message: "too old".to_owned() };
+    ExportTraceServiceResponse { partial_success: Some(partial_success) }
+}
+
+#[tokio::test]
+async fn spans_that_a_receiver_rejects_count_as_dropped() {
+    for (rejected, expected) in [(0, (3, 0)), (2, (1, 2)), (9, (0, 3)), (-1, (3, 0))] {
+        let (url, _received) = receiver(StatusCode::OK, partial_success(rejected)).await;
+        let metrics = Metrics::new();
+        let (traces, writer) = Traces::new(exporter(Some(&url), "fc-0").unwrap(), Arc::clone(&metrics));
+        traces.export(vec![span(8), span(9), span(10)]);
+        drop(traces);
+        writer.unwrap().run().await;
+        let counts = (counted(&metrics, "exported"), counted(&metrics, "dropped"));
+        assert_eq!(counts, expected, "{rejected} of three are rejected");
+    }
+}
+
 #[tokio::test]
 async fn spans_that_are_refused_or_find_no_room_are_counted() {
-    let (url, mut received) = receiver(StatusCode::BAD_REQUEST).await;
+    let (url, mut received) = receiver(StatusCode::BAD_REQUEST, partial_success(2)).await;
     let metrics = Metrics::new();
     let (traces, writer) = Traces::new(exporter(Some(&url), "fc-0").unwrap(), Arc::clone(&metrics));
     traces.export((0..QUEUE as u64 + 3).map(|id| span(id + 1)).collect());

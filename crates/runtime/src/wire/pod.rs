@@ -1,12 +1,8 @@
 //! Pods of TaskAttempts.
 
-use std::collections::BTreeMap;
-
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use framework_api::name::variable;
 use framework_api::{Time, name};
 use framework_core::classify::{ContainerEnd, ContainerTerminated, TerminalPhase, TerminatedPod};
 use framework_core::observed::{PodFacts, PodPhase};
@@ -106,8 +102,8 @@ impl Wire for PodObject {
         let unowned = unowned(&pod.metadata);
         let Some(mut object) = pod.object() else {
             let is_gone = deletion.is_some_and(|deletion| deletion.grace_sec == 0);
-            let last = || (is_gone && is_made_by_us(json)).then(|| json.to_owned());
-            let unowned = unowned.map(|unowned| UnownedPod { last: last(), ..unowned });
+            let last = is_gone.then(|| json.to_owned());
+            let unowned = unowned.map(|unowned| UnownedPod { last, ..unowned });
             return Ok(Read { resource_version, slot, object: None, unowned });
         };
         object.last = deletion.map(|_| json.to_owned());
@@ -159,22 +155,6 @@ fn unowned(metadata: &Meta) -> Option<UnownedPod> {
         resource_version: metadata.version(),
         last: None,
     })
-}
-
-/// Whether the controller made a Pod that it no longer controls: the annotations name its Task.
-fn is_made_by_us(json: &RawValue) -> bool {
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Marked {
-        metadata: Marks,
-    }
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Marks {
-        annotations: Option<BTreeMap<String, IgnoredAny>>,
-    }
-    let marked: Marked = serde_json::from_str(json.get()).unwrap_or_default();
-    marked.metadata.annotations.is_some_and(|annotations| annotations.contains_key(variable::TASK_UID))
 }
 
 fn phase(text: Option<&str>) -> PodPhase {
@@ -399,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_of_ours_that_nobody_controls_any_more_is_kept_if_it_is_gone() {
+    fn a_pod_that_no_config_map_controls_is_kept_whole_if_it_is_gone() {
         let unowned = |pod: &Value| {
             let read = serde_json::from_str::<crate::wire::Watched<PodObject>>(&pod.to_string()).unwrap();
             assert!(read.object.is_none());
@@ -407,8 +387,6 @@ mod tests {
         };
         let mut orphan = deleting(0);
         orphan["metadata"]["ownerReferences"] = Value::Null;
-        assert!(!unowned(&orphan), "it is not known to be ours");
-        orphan["metadata"]["annotations"] = json!({"FC_TASK_UID": "t"});
         assert!(unowned(&orphan));
         orphan["metadata"]["deletionGracePeriodSeconds"] = 30.into();
         assert!(!unowned(&orphan), "it may have lost its label");

@@ -66,6 +66,7 @@ fn unit_of(unit: UnitWire) -> UnitObject {
         notes: UnitNotes {
             enqueued: metadata.enqueued().and_then(|text| text.parse().ok()),
             held: metadata.held().and_then(held),
+            bound_to: metadata.bound_to(),
             orphaned,
         },
         finalizers: metadata.finalizers,
@@ -149,5 +150,23 @@ mod tests {
         assert_eq!(unit(ours.clone(), owner), (Some("j".to_owned()), false));
         assert_eq!(unit(ours, json!([])), (Some("j".to_owned()), true), "its job left it behind");
         assert_eq!(unit(json!({}), json!([])), (None, false), "a user made it");
+    }
+
+    #[test]
+    fn a_copy_of_a_unit_is_not_bound_to_the_framework_of_the_first_one() {
+        let bound_to = |text: &str| -> Option<String> {
+            let unit = json!({
+                "apiVersion": "queue.k8s.io/v1alpha1", "kind": "QueueUnit",
+                "metadata": {"name": "a", "namespace": "team", "uid": "u", "resourceVersion": "7",
+                    "annotations": {queue::BOUND_TO_ANNOTATION: text}},
+                "spec": {"resource": {"pods": 2}},
+            });
+            let unit: UnitObject = decode(unit.to_string().as_bytes()).unwrap().unwrap();
+            unit.notes.bound_to.map(|framework| framework.to_string())
+        };
+        assert_eq!(bound_to("u/f"), Some("f".to_owned()));
+        for another in ["first/f", "u2/f", "u/", "u", ""] {
+            assert_eq!(bound_to(another), None, "{another}");
+        }
     }
 }

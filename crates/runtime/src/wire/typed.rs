@@ -60,6 +60,8 @@ struct Annotations {
     enqueued: Option<String>,
     #[serde(rename = "frameworkcontroller.microsoft.com/held")]
     held: Option<String>,
+    #[serde(rename = "frameworkcontroller.microsoft.com/bound-to")]
+    bound_to: Option<String>,
     #[serde(rename = "frameworkcontroller.microsoft.com/resumed-by")]
     resumed_by: Option<String>,
 }
@@ -106,6 +108,14 @@ impl Metadata {
     /// The part of a unit that is still needed, as its Framework's side wrote it.
     pub fn held(&self) -> Option<&str> {
         self.annotations.as_ref()?.held.as_deref()
+    }
+
+    /// UID of the Framework that a unit turned out to be for. The note of another unit, of which this one is
+    /// a copy, says nothing.
+    pub fn bound_to(&self) -> Option<Arc<str>> {
+        let text = self.annotations.as_ref()?.bound_to.as_deref()?;
+        let framework = text.strip_prefix(self.uid.as_str())?.strip_prefix('/')?;
+        (!framework.is_empty()).then(|| beginning(framework).into())
     }
 
     /// The unit that let a job begin.

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use framework_api::State;
 use framework_core::observed::{ConfigMapFacts, Create, Outcome, PodPhase};
+use serde_json::{json, value::to_raw_value};
 
 use super::cluster::{Cluster, generous, not_found, policy, refusal};
 use crate::engine::EngineSettings;
 use crate::event::Event;
-use crate::object::{ConfigMapObject, Reply};
+use crate::object::{ConfigMapObject, Reply, UnownedPod};
 use framework_message::{Key, Rejection, Slots};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -37,6 +38,24 @@ fn a_lost_create_that_landed_is_deleted_never_adopted() {
     cluster.live(SECOND * 3);
     assert_eq!(cluster.count("delete job-w-0"), 1);
     assert_eq!(cluster.count("create job-w-0"), 2);
+    assert_ne!(cluster.pods["job-w-0"].facts.uid, uid);
+}
+
+/// A user removes the label of the Pod before the watch shows the Pod.
+#[test]
+fn a_lost_create_is_found_by_its_name_though_it_has_no_label() {
+    let mut cluster = Cluster::new(policy());
+    cluster.creating("job", 1);
+    cluster.serve_silently("create job-w-0");
+    cluster.watch.clear();
+    let pod = cluster.pods.get_mut("job-w-0").unwrap();
+    pod.label = None;
+    let uid = pod.facts.uid.clone();
+    cluster.live(SECOND * 27);
+    assert_eq!(cluster.count("create job-w-0"), 1, "it may yet land: {:?}", cluster.log);
+    cluster.live(SECOND * 3);
+    let requests = ["holder job-w-0", "label job-w-0", "delete job-w-0", "create job-w-0"];
+    assert_eq!(requests.map(|request| cluster.count(request)), [1, 1, 1, 2], "{:?}", cluster.log);
     assert_ne!(cluster.pods["job-w-0"].facts.uid, uid);
 }
 
@@ -313,6 +332,31 @@ fn a_name_held_by_somebody_else_is_never_deleted_and_says_whose_it_is() {
     cluster.deliver();
     cluster.live(SECOND);
     assert!(cluster.pods.contains_key("job-w-0"));
+}
+
+/// `kubectl delete configmap --cascade=orphan` leaves Pods that have the label of the slot and no owner.
+#[test]
+fn a_name_is_tried_at_once_when_the_watch_shows_that_its_holder_is_gone() {
+    let mut cluster = Cluster::new(policy());
+    cluster.creating("job", 1);
+    for _ in 0..3 {
+        cluster.serve_until("create job-w-0");
+        cluster.answer("create job-w-0", refusal(409, "AlreadyExists", "exists"));
+        cluster.turn();
+        let holder = "the name is taken by Pod job-w-0, which nothing controls";
+        cluster.answer("holder job-w-0", Reply::Foreign(holder.into()));
+    }
+    cluster.live(SECOND);
+    assert!(condition(&cluster).starts_with("NameConflict"), "{}", condition(&cluster));
+    let (key, name, uid) = (Key::new("ns", "job"), "job-w-0".to_owned(), "orphan".to_owned());
+    let holder = UnownedPod { key, name, uid, resource_version: 1, last: None };
+    cluster.step(Event::UnownedPod(holder.clone()));
+    cluster.turn();
+    assert_eq!(cluster.count("create job-w-0"), 3, "the name is held, and the back-off goes on");
+    let last = Some(to_raw_value(&json!({})).unwrap());
+    cluster.step(Event::UnownedPod(UnownedPod { last, ..holder }));
+    cluster.turn();
+    assert_eq!(cluster.count("create job-w-0"), 4);
 }
 
 #[test]

@@ -213,6 +213,27 @@ fn a_pod_that_was_taken_from_its_owner_is_logged_when_it_is_deleted() {
     assert_eq!(triggers(&mut cluster), [Trigger::OnPodDeletion]);
 }
 
+/// A user creates it with the label and the annotations of a Pod of ours, and deletes it.
+#[test]
+fn a_pod_that_only_looks_like_ours_is_not_logged_when_it_is_deleted() {
+    let mut cluster = Cluster::new(policy());
+    cluster.running("job", 1);
+    for name in ["job-w-0", "job-w-1", "other-w-0"] {
+        let (framework, _) = name.split_once('-').unwrap();
+        let annotations = json!({"FC_FRAMEWORK_NAME": framework, "FC_TASK_UID": "t"});
+        let last = json!({"kind": "Pod", "metadata": {"name": name, "annotations": annotations}});
+        cluster.step(Event::UnownedPod(UnownedPod {
+            key: Key::new("ns", framework),
+            name: name.to_owned(),
+            uid: "forged".to_owned(),
+            resource_version: 1,
+            last: Some(to_raw_value(&last).unwrap()),
+        }));
+    }
+    cluster.turn();
+    assert_eq!(logged(&mut cluster), []);
+}
+
 #[test]
 fn objects_that_a_list_misses_are_reported_incomplete() {
     let mut cluster = Cluster::new(policy());

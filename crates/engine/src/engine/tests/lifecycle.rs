@@ -287,6 +287,24 @@ fn a_deletion_that_a_webhook_refuses_as_a_conflict_is_tried_again() {
 }
 
 #[test]
+fn an_expired_framework_whose_deletion_has_no_outcome_is_reported() {
+    let retention = framework_core::Policy { framework_completed_retain_sec: 100, ..policy() };
+    let mut cluster = Cluster::new(retention);
+    succeed(&mut cluster, "job", 1);
+    cluster.live(SECOND * 80);
+    for failures in 1..=5_usize {
+        cluster.serve_until("retire");
+        cluster.answer("retire", crate::object::Reply::Unknown("Bad Gateway (502)".into()));
+        cluster.turn();
+        let reports = cluster.heard.reports.iter().filter(|report| report.reason == "DeletionFailed");
+        assert_eq!(reports.clone().count(), failures.saturating_sub(3), "the first ones may pass");
+        assert!(reports.clone().all(|report| report.note.ends_with("Bad Gateway (502)")));
+    }
+    cluster.live(SECOND * 61);
+    assert!(!cluster.frameworks.contains_key("job"), "it is tried again for ever");
+}
+
+#[test]
 fn a_completed_framework_is_deleted_by_the_api_servers_clock() {
     let retention = framework_core::Policy { framework_completed_retain_sec: 100, ..policy() };
     let mut cluster = Cluster::new(retention);

@@ -7,8 +7,9 @@ use framework_api::{ExecutionType, State};
 use framework_core::Policy;
 use framework_core::observed::Admission;
 use framework_core::queue::Stage;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::cluster::{Cluster, generous, policy, relist};
+use super::cluster::{Cluster, generous, policy, refusal, relist};
 use crate::engine::EngineSettings;
 use crate::event::{Event, Kind, QueuedFramework};
 use framework_message::{Key, Selection, Slots};
@@ -273,4 +274,21 @@ fn a_framework_is_reported_begun_once_its_config_map_is_on_its_way() {
         now.demands[0].tasks, before.demands[0].tasks,
         "the first unit asks for what it was released for"
     );
+}
+
+/// Another client's finalizer keeps the Framework.
+#[test]
+fn a_deleted_framework_is_reported_begun_while_its_config_map_may_come() {
+    let mut cluster = waiting();
+    let (uid, admission) = (cluster.frameworks["job"].uid.clone(), released(&cluster));
+    let now = cluster.now();
+    cluster.engine.admit(now, &Key::new("ns", "job"), &uid, admission);
+    cluster.turn();
+    cluster.edit("job", |framework| framework.metadata.deletion_timestamp = Some(Time(Default::default())));
+    cluster.deliver();
+    cluster.turn();
+    assert_eq!(cluster.last_queued().stage, Stage::Started, "it may yet be recorded, and Pods created");
+    cluster.answer("create map job", refusal(403, "Forbidden", "exceeded quota"));
+    cluster.turn();
+    assert_eq!(cluster.last_queued().stage, Stage::Waiting, "no other one is created");
 }

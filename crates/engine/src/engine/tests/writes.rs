@@ -242,6 +242,27 @@ fn a_status_that_is_forbidden_for_long_is_reported() {
 }
 
 #[test]
+fn a_status_whose_outcome_stays_unknown_is_reported() {
+    let mut cluster = Cluster::new(policy());
+    cluster.create_held("job", 1);
+    cluster.deliver();
+    cluster.turn();
+    for failures in 1..=5_usize {
+        // A proxy gets no answer in time, and nothing is stored.
+        cluster.answer("put", Reply::Unknown("Bad Gateway (502)".into()));
+        cluster.pass(SECOND * 60);
+        cluster.serve("get");
+        cluster.turn();
+        let reports = cluster.heard.reports.iter().filter(|report| report.reason == "StatusRefused");
+        assert_eq!(reports.clone().count(), failures.saturating_sub(3), "the first ones may pass");
+        assert!(reports.clone().all(|report| report.note.ends_with("again: Bad Gateway (502)")));
+    }
+    cluster.serve("put");
+    cluster.start("job");
+    assert_eq!(cluster.waiting(), ["create map job"], "once it is stored, the Framework goes on");
+}
+
+#[test]
 fn a_status_that_is_accepted_and_not_stored_is_tried_rarely() {
     let mut cluster = Cluster::new(policy());
     cluster.create_held("job", 1);

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use framework_api::queue::{ENQUEUED_ANNOTATION, HELD_ANNOTATION};
+use framework_api::queue::{BOUND_TO_ANNOTATION, ENQUEUED_ANNOTATION, HELD_ANNOTATION};
 use serde_json::{Value, json};
 
 use crate::cluster::kubectl;
@@ -315,7 +315,8 @@ fn users_set_no_annotation_that_decides_about_a_queue_unit() {
     let fixture = Fixture::new("policy-annotations");
     let (user, target) = ("annotates-units", "queueunit/job");
     fixture.grant(user, "create,get,update,patch", "queueunits.queue.k8s.io");
-    let ours = [(ENQUEUED_ANNOTATION, "2026-01-02T03:04:05Z"), (HELD_ANNOTATION, "{}")];
+    let enqueued = (ENQUEUED_ANNOTATION, "2026-01-02T03:04:05Z");
+    let ours = [enqueued, (HELD_ANNOTATION, "{}"), (BOUND_TO_ANNOTATION, "u/f")];
     let with = |annotations: Value| {
         let mut unit = unit("job");
         unit["metadata"]["annotations"] = annotations;

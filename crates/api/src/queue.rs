@@ -42,6 +42,10 @@ pub const NAMESPACE_SLOT_LABEL: &str = "frameworkcontroller.microsoft.com/namesp
 pub const ENQUEUED_ANNOTATION: &str = "frameworkcontroller.microsoft.com/enqueued";
 /// Annotation of a released QueueUnit: the part of `spec.resource` that its Framework still needs, as JSON.
 pub const HELD_ANNOTATION: &str = "frameworkcontroller.microsoft.com/held";
+/// Annotation of a released QueueUnit that a user made for a Framework without its UID. It is the UID of the
+/// unit, a slash, and the UID of the Framework that the unit is for. A copy of the unit has another UID, so
+/// there it says nothing.
+pub const BOUND_TO_ANNOTATION: &str = "frameworkcontroller.microsoft.com/bound-to";
 
 /// Annotation of a resumed job: the UID of the QueueUnit that let it begin. If
 /// the job is suspended again, it stays so.

@@ -47,6 +47,8 @@ pub struct ObjectCache {
     pub units_by_job: UnitsByJob,
     /// Units by the job that they name.
     units_of: BTreeMap<ConsumerKey, BTreeSet<Key>>,
+    /// UIDs of the jobs for which those released units stand that name no UID.
+    bound: BTreeMap<Key, Arc<str>>,
 }
 
 impl ObjectCache {
@@ -82,26 +84,55 @@ impl ObjectCache {
         self.declared.get(kind).is_some_and(Store::is_synced)
     }
 
-    /// The job with this UID is known by this name, or no longer. Returns its Pods.
+    /// The job with this UID is known by this name, or no longer. Returns its Pods that may count otherwise
+    /// now.
     pub fn set_job(&mut self, uid: &Key, job: Option<&ConsumerKey>) -> BTreeSet<Key> {
-        match job {
+        let before = match job {
             Some(job) => self.jobs_by_uid.insert(uid.clone(), job.clone()),
             None => self.jobs_by_uid.remove(uid),
         };
-        self.owners.set_job(uid, job.is_some())
+        let pods = self.owners.set_job(uid, job.is_some());
+        let is_another_kind = before.zip(job).is_some_and(|(before, job)| before.kind != job.kind);
+        if is_another_kind { self.owners.pods_of(uid) } else { pods }
     }
 
-    /// The job that a unit requests resources for. A unit that names no UID may have been released for a job
-    /// that is gone. Such a unit does not stand for a later job of its name, which was created after the
-    /// release.
+    /// As [`ObjectCache::set_job`], by a unit that names the job. A user may write any kind there, so it says
+    /// nothing new of a job that is known.
+    pub fn name_job(&mut self, uid: &Key, job: &ConsumerKey) -> BTreeSet<Key> {
+        if self.jobs_by_uid.contains_key(uid) { BTreeSet::new() } else { self.set_job(uid, Some(job)) }
+    }
+
+    /// Whether the use of a Pod is within the reservation of its job. A label alone counts only for kinds
+    /// whose jobs may have objects of any kind between them and their Pods.
+    pub fn is_within(&self, job: &Key, pod: &Key) -> bool {
+        let needs_label = |job: &ConsumerKey| !job.kind.controls_its_pods();
+        self.jobs_by_uid.get(job).is_none_or(needs_label) || !self.owners.is_by_label(pod)
+    }
+
+    /// The job that a unit requests resources for. A unit that names no UID stands for the first job of its
+    /// name that is seen after the release, and for no other: what it has returned stays returned. A job that
+    /// was created after the release may be another one than the unit was released for.
     pub fn job_of_unit(&self, unit: &UnitObject) -> Option<&Consumer> {
         let job = self.consumers.get(&unit.consumer)?;
         let released = unit.status.since.filter(|_| unit.status.phase == Some(Phase::Dequeued));
         // Adding to a time may overflow: a user may have stored any.
         let since = |at: Time| job.created.duration_since(at.timestamp());
         let is_later = released.is_some_and(|at| since(at) > CLOCKS_DIFFER);
-        let same = unit.consumer_uid.as_ref().map_or(!is_later, |uid| *uid == job.uid);
+        let uid = unit.consumer_uid.as_ref().or_else(|| self.bound.get(&unit.key));
+        let same = uid.map_or(!is_later, |uid| *uid == job.uid);
         same.then_some(job)
+    }
+
+    /// Notes the job for which the unit of that name stands, if it is released and names no UID.
+    pub fn bind(&mut self, unit: &Key) {
+        let is_open = |unit: &&Arc<UnitObject>| {
+            unit.status.phase == Some(Phase::Dequeued) && unit.consumer_uid.is_none()
+        };
+        let released = self.units.get(unit).filter(is_open).filter(|_| !self.bound.contains_key(unit));
+        let job = released.and_then(|released| self.job_of_unit(released));
+        if let Some(uid) = job.map(|job| Arc::clone(&job.uid)) {
+            self.bound.insert(unit.clone(), uid);
+        }
     }
 
     /// The job whose unit a change shows.
@@ -158,6 +189,7 @@ impl ObjectCache {
 
     /// The unit that named a job is gone.
     pub fn unlink(&mut self, job: &ConsumerKey, unit: &Key) {
+        self.bound.remove(unit);
         if let Some(keys) = self.units_of.get_mut(job) {
             keys.remove(unit);
             if keys.is_empty() {

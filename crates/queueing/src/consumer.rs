@@ -18,6 +18,22 @@ use serde::Deserialize;
 
 use framework_message::Key;
 
+/// The kinds whose jobs control their Pods, or control Jobs and JobSets that do: all of these are watched.
+/// The executors of a SparkApplication are no exception: they get no label.
+const CONTROL_THEIR_PODS: [(&str, &str); 11] = [
+    ("batch", "Job"),
+    ("jobset.x-k8s.io", "JobSet"),
+    ("kubeflow.org", "TFJob"),
+    ("kubeflow.org", "PyTorchJob"),
+    ("kubeflow.org", "XGBoostJob"),
+    ("kubeflow.org", "PaddleJob"),
+    ("kubeflow.org", "JAXJob"),
+    ("kubeflow.org", "MPIJob"),
+    ("sparkoperator.k8s.io", "SparkApplication"),
+    ("argoproj.io", "Workflow"),
+    ("trainer.kubeflow.org", "TrainJob"),
+];
+
 /// The kind of a job as the objects that name it write it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NamedKind {
@@ -84,6 +100,11 @@ impl JobKind {
     /// Whether it is `JobSet` of `jobset.x-k8s.io`.
     pub fn is_job_set(&self) -> bool {
         self.is("jobset.x-k8s.io", "JobSet")
+    }
+
+    /// Whether the owners of each Pod lead to its job. The label that names the job proves nothing then.
+    pub fn controls_its_pods(&self) -> bool {
+        CONTROL_THEIR_PODS.iter().any(|(group, kind)| self.is(group, kind))
     }
 
     fn is(&self, of_group: &str, of_kind: &str) -> bool {
@@ -289,4 +310,17 @@ fn asked(template: &PodTemplate) -> Result<(ResourceRequests, Option<Arc<str>>),
     };
     let requests = ResourceRequests::pod(&pod).map_err(|error| error.to_string())?;
     Ok((requests, class))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_the_built_in_kinds_only_ray_jobs_need_the_label_of_their_pods() {
+        let rows = job_kind::built_in();
+        let need = |row: &&JobKindRow| !JobKind::declared(row).controls_its_pods();
+        let kinds: Vec<&str> = rows.iter().filter(need).map(|row| row.kind.as_str()).collect();
+        assert_eq!(kinds, ["RayJob"]);
+    }
 }

@@ -35,7 +35,7 @@ mod state;
 mod units;
 mod verdict;
 
-use state::{UnitRequests, Writes};
+use state::{RefusedBinds, UnitRequests, Writes};
 use units::Units;
 
 /// The number of the first ticket: apart from those of the engine and of the queues.
@@ -61,6 +61,7 @@ pub struct FrameworkUnits {
     unit_requests: BTreeMap<Key, UnitRequests>,
     /// Requests about units.
     writes: BTreeMap<Key, Writes>,
+    refused_binds: RefusedBinds,
     /// Names of Frameworks that have changed, or whose units have.
     stale: BTreeSet<Key>,
     paused: Paused<Key>,
@@ -83,6 +84,7 @@ impl FrameworkUnits {
             frameworks: BTreeMap::new(),
             unit_requests: BTreeMap::new(),
             writes: BTreeMap::new(),
+            refused_binds: RefusedBinds::default(),
             stale: BTreeSet::new(),
             paused: Paused::default(),
             outgoing: OutgoingRequests::new(TICKETS, seed),
@@ -130,11 +132,12 @@ impl FrameworkUnits {
         }
         self.late.retain(|uid, _| !is_lost(uid));
         self.orphans.retain(|_, uid| !is_lost(uid));
-        let units = &self.units;
-        self.writes.retain(|unit, _| {
-            let uid = units.get(unit).and_then(|unit| unit.framework_uid());
-            uid.is_some_and(|uid| !is_lost(uid))
-        });
+        let (units, frameworks) = (&self.units, &self.frameworks);
+        let is_kept = |unit: &UnitObject| match unit.framework_uid() {
+            Some(uid) => !is_lost(uid),
+            None => frameworks.contains_key(&unit.consumer.key),
+        };
+        self.writes.retain(|unit, _| units.get(unit).is_some_and(|unit| is_kept(unit)));
     }
 
     /// Takes in a change of a unit.
@@ -172,6 +175,8 @@ impl FrameworkUnits {
             }
         };
         let had_strays = before.as_ref().is_some_and(|before| before.has_strays);
+        let uid_of = |reported: Option<&Reported>| Some(Arc::clone(&reported?.framework.as_ref()?.uid));
+        let is_another = uid_of(before.as_ref()) != uid_of(self.frameworks.get(&key));
         if let Some(before) = before.and_then(|before| before.framework) {
             let units = &self.units;
             let is_of =
@@ -188,7 +193,7 @@ impl FrameworkUnits {
             self.late.extend(left_creates.then_some((before.uid, None)));
         }
         // Strays may be of an earlier Framework of the name.
-        if !has_strays && (is_over || had_strays) {
+        if !has_strays && (is_over || had_strays || is_another) {
             self.look_by_hand(&key);
         }
         self.stale.insert(key);

@@ -15,6 +15,7 @@
 //! kinds that have a row. The order and the arithmetic are [`framework_queue`]'s. Both are
 //! synchronous and deterministic: they do no I/O, read no clock and draw no random numbers.
 
+mod accepted;
 mod active_slots;
 mod cache;
 mod consumer;
@@ -34,6 +35,7 @@ mod owners;
 mod position;
 mod queue_status;
 mod recovery;
+mod refused;
 mod request;
 mod settings;
 mod stale;

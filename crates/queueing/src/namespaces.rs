@@ -10,6 +10,7 @@ use jiff::Timestamp;
 
 use crate::object::QuotaObject;
 use crate::others::{Others, Sight};
+use crate::refused::RefusedUnits;
 
 /// One namespace.
 #[derive(Debug)]
@@ -20,8 +21,8 @@ pub struct NamespaceState {
     pub names: BTreeMap<Arc<str>, Arc<str>>,
     /// Names of the units whose release is decided, in the order of these decisions.
     pub granted: BTreeMap<u64, Arc<str>>,
-    /// Names of the units that are passed over because the API server refused their status, and its message.
-    pub refused: BTreeMap<Arc<str>, String>,
+    /// Its units that are passed over because the API server refuses their status.
+    pub refused: RefusedUnits,
     /// The usage of the Pods of its released units.
     pub own: ResourceRequests,
     /// The usage of its quotas by others.
@@ -100,7 +101,7 @@ impl Namespaces {
             schedule: Namespace::new(self.reserve_after),
             names: BTreeMap::new(),
             granted: BTreeMap::new(),
-            refused: BTreeMap::new(),
+            refused: RefusedUnits::default(),
             own: ResourceRequests::default(),
             others: Others::default(),
         })

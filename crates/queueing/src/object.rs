@@ -128,6 +128,8 @@ pub struct UnitNotes {
     pub enqueued: Option<Timestamp>,
     /// The part of the unit that the Framework still needs; `None`: all of it.
     pub held: Option<ResourceRequests>,
+    /// UID of the Framework for which it stands, if a user made it and named none.
+    pub bound_to: Option<Arc<str>>,
     /// We made it, and it has no owner reference any more: its job was deleted with `--cascade=orphan`. The
     /// garbage collector will not delete it.
     pub orphaned: bool,

@@ -5,7 +5,7 @@
 //! TrainJob controls. The outermost of them that is a known job has the Pod. Annotations and names decide
 //! nothing: a user can copy them. A label with the UID of the job counts only where the owners lead to no
 //! known job, nor to a Framework. It is for operators that have an object of their own between both, such as
-//! a RayCluster.
+//! a RayCluster. Of the jobs of other operators it proves nothing.
 //!
 //! A Pod whose owners are not all known is of no job, so that it counts as others' use. Its job may reserve
 //! the same amount meanwhile: counted twice it delays a release, counted by nobody it would exceed the quota.
@@ -125,7 +125,7 @@ impl Owners {
     }
 
     /// The Pods that name this object, and those of its parts.
-    fn pods_of(&self, uid: &Key) -> BTreeSet<Key> {
+    pub fn pods_of(&self, uid: &Key) -> BTreeSet<Key> {
         let (mut pods, mut owners) = (BTreeSet::new(), vec![uid]);
         for _ in 0..OWNERS {
             pods.extend(owners.iter().filter_map(|uid| self.pods.get(uid)).flatten().cloned());
@@ -159,19 +159,33 @@ impl Owners {
 
     /// The job that a Pod belongs to, by namespace and UID; `None`: that is not known.
     pub fn job_of(&self, pod: &Key) -> Option<Key> {
-        let Named { controller, consumer } = self.named.get(pod)?;
-        let is_job = |uid: &&Key| self.jobs.contains(*uid);
-        let beyond = self.controllers.get(controller);
+        let named = self.named.get(pod)?;
+        let beyond = self.controllers.get(&named.controller);
         let outermost = beyond.and_then(|uid| self.controllers.get(uid));
-        let by_owner = match beyond {
-            Some(_) => outermost.filter(is_job).or(beyond.filter(is_job)),
+        self.by_owner(named).or_else(|| self.by_label(named)).or(outermost).or(beyond).cloned()
+    }
+
+    /// Whether nothing but its label names the job that a Pod belongs to.
+    pub fn is_by_label(&self, pod: &Key) -> bool {
+        let by_label = |named: &Named| self.by_owner(named).is_none() && self.by_label(named).is_some();
+        self.named.get(pod).is_some_and(by_label)
+    }
+
+    /// The known job that the owners of a Pod lead to.
+    fn by_owner<'a>(&'a self, Named { controller, .. }: &'a Named) -> Option<&'a Key> {
+        let is_job = |uid: &&Key| self.jobs.contains(*uid);
+        match self.controllers.get(controller) {
+            Some(beyond) => self.controllers.get(beyond).filter(is_job).or(Some(beyond).filter(is_job)),
             None => Some(controller).filter(is_job),
-        };
+        }
+    }
+
+    /// The known job that the label of a Pod names, if its owners lead to no Framework.
+    fn by_label<'a>(&'a self, Named { controller, consumer }: &'a Named) -> Option<&'a Key> {
         // A Framework is not among the known jobs, and its ConfigMap leads to it.
         let is_part = |of: &Key| self.parts.get(of).is_some_and(|parts| parts.contains(controller));
-        let is_of_framework = beyond.is_some_and(|of| !is_part(of));
-        let by_label = || consumer.as_ref().filter(|uid| is_job(uid) && !is_of_framework);
-        by_owner.or_else(by_label).or(outermost).or(beyond).cloned()
+        let is_of_framework = self.controllers.get(controller).is_some_and(|of| !is_part(of));
+        consumer.as_ref().filter(|uid| self.jobs.contains(*uid) && !is_of_framework)
     }
 }
 

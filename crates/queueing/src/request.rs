@@ -113,6 +113,18 @@ pub enum QueueRequest {
         /// The part that is still needed.
         held: ResourceRequests,
     },
+    /// Merge patch that says for which Framework a released unit stands that names none by UID. It is guarded
+    /// by UID and resourceVersion.
+    BindUnit {
+        /// Its name.
+        unit: Key,
+        /// Guard.
+        uid: Arc<str>,
+        /// Guard.
+        resource_version: u128,
+        /// The UID of the Framework.
+        framework: Arc<str>,
+    },
     /// JSON patch that lets a suspended job begin.
     ResumeJob {
         /// Its kind.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use framework_message::{Dues, Key};
+use framework_queue::ResourceRequests;
 
 use crate::consumer::ConsumerKey;
 
@@ -19,8 +20,9 @@ pub struct Stale {
     pub namespaces: BTreeSet<Arc<str>>,
     /// Pods that may belong to another job than before. They count for the earlier one until then.
     pub pods: BTreeSet<Key>,
-    /// Jobs, by namespace and UID, whose Pods use something else than before.
-    pub usage: BTreeSet<Key>,
+    /// Jobs, by namespace and UID, whose Pods may use something else than in the last turn, and their use in
+    /// that.
+    pub usage: BTreeMap<Key, Option<ResourceRequests>>,
     /// Queues whose facts may have changed. If the Queue was known in the last turn: whether it named a
     /// PriorityClass that did not exist.
     pub queue_facts: BTreeMap<Key, Option<bool>>,

@@ -11,10 +11,12 @@ use framework_api::queue::{Phase, Reason};
 use framework_message::Key;
 use framework_queue::{ResourceRequests, UnitFacts};
 
+use crate::accepted::AcceptedChange;
 use crate::consumer::ConsumerKey;
 use crate::counts::Counted;
 use crate::object::{Overtaken, UnitObject, UnitStatus};
 use crate::request::QueueRequest;
+use crate::units_by_job::Dependence;
 use framework_message::backoff::Failures;
 
 /// The decision about a unit that waits.
@@ -47,6 +49,8 @@ pub enum PendingRequest {
     RemoveFinalizer,
     /// The part that a Framework still needs.
     ReturnCapacity,
+    /// The Framework for which it stands.
+    Bind,
 }
 
 impl PendingRequest {
@@ -64,28 +68,53 @@ pub struct UnitWrites {
     /// A release that may have been stored, or may yet be: decided from this resourceVersion. A newer version
     /// that is not released says that it never will be.
     pub releasing: Option<u128>,
-    /// An earlier try of the release got no reply.
-    pub unsure: bool,
+    /// An earlier try of the release got no reply: until when, on the monotonic clock, it may land.
+    pub unsure: Option<Duration>,
     /// It is to be read, because a write conflicted or got no reply.
     pub unread: bool,
     /// Its deletion was accepted. The watch will show it, and until then no other request is needed.
     pub deleted: bool,
+    /// When, on the monotonic clock, the last request was sent.
+    pub sent: Duration,
     /// The version of the unit that the last request was made from.
     pub base: u128,
     /// The reason in the version that the last status was decided from, or that was reported since.
     pub reported: Option<Reason>,
-    /// The version that was deleted or lost its finalizer. No request is sent before the watch shows another.
-    pub finished_version: Option<u128>,
+    /// Its last deletion, or removal of the finalizer.
+    pub accepted: AcceptedChange<PendingRequest>,
     /// Failures in a row that may pass.
     pub failures: Failures,
     /// The version at which the last write conflicted.
     pub conflicted: Option<u128>,
     /// Writes that were refused for good, or conflicted at an unchanged version.
     pub refusals: Failures,
-    /// Whether an Event says that its status is refused.
+    /// Whether it was passed over because its status is refused, and an Event says so.
     pub is_refusal_said: bool,
     /// Nothing is sent before.
     pub not_before: Duration,
+    /// No status is sent before: it is passed over, and the API server refuses to store why.
+    pub status_not_before: Duration,
+}
+
+impl UnitWrites {
+    /// The moment before which this request about this version of the unit is not sent.
+    pub fn sends_from(&self, request: PendingRequest, version: u128) -> Duration {
+        let is_status = matches!(request, PendingRequest::Status { .. });
+        let from = if is_status { self.status_not_before } else { Duration::ZERO };
+        from.max(self.not_before).max(self.accepted.until(&request, version))
+    }
+
+    /// Whether a release without a reply can land no more: a read shows whether it was stored.
+    fn lands_no_more(&self, now: Duration) -> bool {
+        self.unsure.is_some_and(|until| until <= now)
+    }
+
+    /// Whether a response shows that no try of the release was stored. It is that of a read which was sent
+    /// when none could land any more, and it shows no later version than the tries were decided from.
+    pub fn shows_no_release(&self, pending: PendingRequest, version: u128) -> bool {
+        let is_not_later = self.releasing.is_some_and(|base| version <= base);
+        pending == PendingRequest::Read && self.lands_no_more(self.sent) && is_not_later
+    }
 }
 
 /// A job, by namespace and UID, and the quota that a released unit reserves for it.
@@ -108,8 +137,8 @@ pub struct UnitState {
     pub facts: Option<UnitFacts>,
     /// Its reservation by these facts, and the job that it is for.
     pub reserves: Option<Reserves>,
-    /// The job, by namespace and UID, on whose Pods its reservation or its finalizer depends.
-    pub depends_on: Option<Key>,
+    /// The job on whose Pods its reservation or its finalizer depends, and its requests.
+    pub depends_on: Option<Dependence>,
     /// The count that it is part of.
     pub counted: Option<Counted>,
     /// The decision of the last round.
@@ -129,11 +158,12 @@ pub struct UnitState {
 impl UnitState {
     /// The next request about the unit, `now` on the monotonic clock and `at` the wall clock's time.
     pub fn next(&self, unit: &UnitObject, now: Duration, at: Time) -> Option<(PendingRequest, QueueRequest)> {
-        if self.writes.pending || self.writes.finished_version == Some(unit.resource_version) {
+        if self.writes.pending {
             return None;
         }
         let name = || (unit.key.clone(), Arc::clone(&unit.uid));
-        if self.writes.unread {
+        // Each later try of a release may be refused: it holds room no longer than it may have been stored.
+        if self.writes.unread || self.writes.lands_no_more(now) {
             return Some((PendingRequest::Read, QueueRequest::GetUnit { unit: unit.key.clone() }));
         }
         if unit.deleting {
@@ -248,8 +278,19 @@ mod tests {
         state.writes.pending = false;
         state.writes.unread = true;
         assert!(matches!(next(&state, &unit(None)), Some(QueueRequest::GetUnit { .. })));
-        state.writes.finished_version = Some(7);
-        assert!(next(&state, &unit(None)).is_none(), "until the watch shows another version");
+    }
+
+    #[test]
+    fn only_a_late_read_shows_that_a_lost_release_was_not_stored() {
+        let second = Duration::from_secs;
+        let shows = |sent, pending, version| {
+            let (releasing, unsure, sent) = (Some(7), Some(second(28)), second(sent));
+            UnitWrites { releasing, unsure, sent, ..UnitWrites::default() }.shows_no_release(pending, version)
+        };
+        assert!(shows(28, PendingRequest::Read, 7));
+        assert!(!shows(27, PendingRequest::Read, 7), "it may land yet");
+        assert!(!shows(28, PendingRequest::Read, 8));
+        assert!(!shows(28, PendingRequest::Status { base: 7, releases: true }, 7));
     }
 
     #[test]

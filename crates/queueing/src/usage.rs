@@ -40,7 +40,8 @@ pub struct Use {
     pub job: Key,
     /// Its requests.
     pub requests: ResourceRequests,
-    /// Whether quotas count it. It uses its job's share as long as it exists.
+    /// Whether quotas count it, and within the reservation of its job. It uses its job's share as long as it
+    /// exists.
     pub in_quotas: bool,
 }
 
@@ -68,16 +69,18 @@ impl Usage {
         self.jobs.get(job).filter(|job| job.pods > 0).map(|job| &job.requests)
     }
 
-    /// A Pod was added, changed or deleted, or belongs to another job. Returns its usage before and now, if
+    /// A Pod was added, changed or deleted, or belongs to another job. `is_within`: whether its use is within
+    /// the reservation of that job; otherwise it is others' use, too. Returns its usage before and now, if
     /// that differs.
     pub fn pod_changed(
         &mut self,
         key: &Key,
         pod: Option<&PodUse>,
         job: Option<Key>,
+        is_within: bool,
     ) -> Option<(Option<Use>, Option<Use>)> {
         let counts = pod.filter(|pod| !pod.ended).zip(job).map(|(pod, job)| {
-            let in_quotas = pod.lapses.is_none_or(|at| self.time <= at);
+            let in_quotas = is_within && pod.lapses.is_none_or(|at| self.time <= at);
             (Use { job, requests: pod.requests.clone(), in_quotas }, pod.lapses.filter(|_| in_quotas))
         });
         let lapses = counts.as_ref().and_then(|(_, lapses)| *lapses);
@@ -174,9 +177,8 @@ mod tests {
 
     /// Takes in a Pod as the controller does; whether anything has changed.
     fn show(usage: &mut Usage, pod: Option<&PodUse>) -> bool {
-        let Some((before, now)) = usage.pod_changed(&Key::new("ns", "a-0"), pod, Some(job())) else {
-            return false;
-        };
+        let changed = usage.pod_changed(&Key::new("ns", "a-0"), pod, Some(job()), true);
+        let Some((before, now)) = changed else { return false };
         before.iter().for_each(|before| drop(usage.count(before, false)));
         now.iter().for_each(|now| drop(usage.count(now, true)));
         true

@@ -1,5 +1,6 @@
-//! No unit starves. A unit that could fit and is overtaken waits at most until it is overdue. Then it waits
-//! at most until the units that run, and those overdue before it, have ended.
+//! A unit that could fit starves behind none but those of higher priority in its queue. One that is overtaken
+//! waits at most until it is overdue. Then it waits at most until the units that run, and those overdue
+//! before it, have ended.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -128,16 +129,21 @@ proptest! {
 }
 
 /// When a unit goes that asks for everything, while one that asks for half comes every ten seconds, earlier
-/// in some queue, and runs for twenty.
-fn endless(big_in: &str, small_in: &str, reserve_after: Duration) -> Option<i64> {
-    let queues = [("low", QueuePolicy::Priority, 0), ("high", QueuePolicy::Priority, 9)];
+/// in some queue and with some priority, and runs for twenty.
+fn endless(big_in: &str, (small_in, priority): (&str, i32), reserve_after: Duration) -> Option<i64> {
+    let queues = [
+        ("low", QueuePolicy::Priority, 0),
+        ("high", QueuePolicy::Priority, 9),
+        ("fifo", QueuePolicy::Fifo, 0),
+    ];
+    let small = |second| with_priority(priority, unit(small_in, second, "cpu 5"));
     let mut course = Course::new("cpu 10", reserve_after, &queues);
-    course.come("s", unit(small_in, 0, "cpu 5"), 20);
+    course.come("s", small(0), 20);
     course.second();
     course.come("big", unit(big_in, 1, "cpu 10"), 10);
     for second in 2..3000 {
         if second % 10 == 0 {
-            course.come(&format!("s{second}"), unit(small_in, second, "cpu 5"), 20);
+            course.come(&format!("s{second}"), small(second), 20);
         }
         course.second();
     }
@@ -148,15 +154,22 @@ fn endless(big_in: &str, small_in: &str, reserve_after: Duration) -> Option<i64>
 fn a_big_unit_goes_in_spite_of_an_endless_stream_of_small_ones() {
     let five_minutes = Duration::from_secs(300);
     for (big_in, small_in) in [("low", "low"), ("low", "high"), ("high", "low")] {
-        let went = endless(big_in, small_in, five_minutes).expect("it goes");
+        let went = endless(big_in, (small_in, 0), five_minutes).expect("it goes");
         assert!((300..=10 + 300 + 20 + 1).contains(&went), "{big_in}, {small_in}: at {went}");
     }
 }
 
 #[test]
 fn without_a_reservation_the_same_stream_starves_it() {
-    assert_eq!(endless("low", "low", Duration::MAX), None);
-    assert_eq!(endless("low", "high", Duration::MAX), None);
+    assert_eq!(endless("low", ("low", 0), Duration::MAX), None);
+    assert_eq!(endless("low", ("high", 0), Duration::MAX), None);
+}
+
+#[test]
+fn an_endless_stream_of_higher_priority_starves_it_in_its_own_queue_only() {
+    let goes = |big_in, small_in| endless(big_in, (small_in, 9), Duration::from_secs(300)).is_some();
+    assert!(!goes("low", "low"));
+    assert!(goes("fifo", "fifo") && goes("low", "high") && goes("high", "low"));
 }
 
 #[test]

@@ -33,7 +33,7 @@ impl QueueController {
             (Arc::clone(&unit.uid), unit.consumer.clone(), unit.resource_version);
         let job = self.named_job(&key);
         if let Some(job) = job.as_ref().filter(|_| !self.unit_states.contains_key(&key)) {
-            let pods = self.objects.set_job(job, Some(&consumer));
+            let pods = self.objects.name_job(job, &consumer);
             self.stale.pods.extend(pods);
             self.objects.units_by_job.name(job);
         }
@@ -58,7 +58,7 @@ impl QueueController {
         state.writes.deleted = false;
         if state.writes.releasing.is_some_and(|base| base < resource_version) {
             state.writes.releasing = None;
-            state.writes.unsure = false;
+            state.writes.unsure = None;
             state.facts = None;
         }
         self.objects.link(consumer.clone(), key.clone());
@@ -273,6 +273,7 @@ impl QueueController {
     }
 
     pub(super) fn refresh_unit(&mut self, key: &Key) {
+        self.objects.bind(key);
         let Some(unit) = self.objects.units.get(key) else { return };
         let usage = self.reservation(unit);
         let obstacle = self.obstacle(unit);
@@ -280,7 +281,7 @@ impl QueueController {
         let may_remove_finalizer = self.may_remove_finalizer(unit, &usage);
         let counted = counted(unit, facts.as_ref());
         let job = self.job_of(unit);
-        let depends_on = job.clone().filter(|_| self.depends_on_pods(unit));
+        let depends_on = job.clone().filter(|_| self.depends_on_pods(unit)).zip(unit.requests.clone().ok());
         let reserves = job.zip(facts.as_ref().and_then(reservation));
         let unit_is_released = unit.status.phase == Some(Phase::Dequeued);
         let offers = (may_remove_finalizer && unit.finalizers.has_ours()) || obstacle.is_some();

@@ -38,7 +38,7 @@ impl QueueController {
             let class = class.as_deref().unwrap_or_default();
             return of(Reason::PriorityClassNotFound, format!("there is no PriorityClass {class}{whose}"));
         }
-        let refused = self.namespaces.get(&unit.key.namespace)?.refused.get(&unit.key.name)?;
+        let refused = self.namespaces.get(&unit.key.namespace)?.refused.note(&unit.key.name)?;
         of(Reason::Waiting, refused.clone())
     }
 }

@@ -1,9 +1,11 @@
 //! The outcomes of requests.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use framework_api::queue::Reason;
+use framework_api::queue::{Phase, Reason};
 use framework_core::Defect;
+use framework_core::truncate::truncate;
 use jiff::Timestamp;
 use tracing::{debug, warn};
 
@@ -16,13 +18,13 @@ use crate::outgoing::{Sent, Work};
 use crate::unit::{PendingRequest, UnitDecision};
 use framework_message::{Key, Now, Rejection, Ticket};
 
-/// Units of one namespace that are passed over at a time because their status is refused. Where it is refused
-/// for all, the units behind them keep their room, or thousands would be tried in turn.
-const MOST_REFUSED: usize = 100;
-
 /// From so many refusals of its status on, a unit is passed over. For a moment after it has started, an API
 /// server refuses all requests that need a role: that must cost no unit its turn.
 const LASTING: u32 = 4;
+
+/// The largest weight of the API server's message in the reason of a unit that is passed over. Each such unit
+/// stores its own.
+const MOST_MESSAGE: usize = 512;
 
 impl QueueController {
     /// Whether a ticket is of a request of the controller.
@@ -68,14 +70,23 @@ impl QueueController {
             Reply::Object(Object::Unit(unit)) => {
                 state.writes.unread = false;
                 state.writes.failures = Default::default();
+                let is_absent = state.writes.shows_no_release(pending, unit.resource_version);
+                let is_over = state.writes.is_refusal_said && unit.status.phase == Some(Phase::Dequeued);
                 self.refresh_unit_from_reply(*unit);
                 self.report_status(key, time);
+                if is_absent {
+                    self.not_released(key);
+                }
+                if is_over {
+                    self.bring_forward(now, &key.namespace);
+                }
             }
-            // Deleted, or let go; the watch says when.
+            // Deleted, or let go. The watch says when, unless a webhook has undone that.
             Reply::Done => {
-                state.writes.failures = Default::default();
-                state.writes.deleted |= pending == PendingRequest::Delete;
-                state.writes.finished_version = Some(state.writes.base);
+                let (writes, lag) = (&mut state.writes, self.settings.request_lifetime);
+                writes.failures = Default::default();
+                writes.deleted |= pending == PendingRequest::Delete;
+                writes.accepted.accept(key, pending, writes.base, now.steady, lag, jitter);
             }
             Reply::Refused(Rejection { code: 404, .. }) => {
                 // The watch says so, too: until then nothing more is sent.
@@ -86,17 +97,21 @@ impl QueueController {
             Reply::NotSent(reason) => {
                 debug!(unit = %key, reason, "a write of a QueueUnit was not sent");
                 state.writes.not_before = now.steady + state.writes.failures.delay(false, jitter);
-                if releases && !state.writes.unsure {
+                if releases && state.writes.unsure.is_none() {
                     self.not_released(key);
                 }
             }
             reply => {
                 debug!(unit = %key, ?reply, "a write of a QueueUnit has an unknown outcome");
                 state.writes.unread = true;
-                state.writes.unsure |= releases;
+                // The watch may have shown the release already.
+                if releases && state.writes.releasing.is_some() {
+                    let until = now.steady + self.settings.request_lifetime;
+                    state.writes.unsure = Some(until);
+                    self.outgoing.offer_at(until, Work::Unit(key.clone()));
+                }
                 state.writes.not_before = now.steady + state.writes.failures.delay(true, jitter);
                 if releases && self.settings.defects.has(Defect::ForgetRelease) {
-                    state.writes.unsure = false;
                     self.not_released(key);
                 }
             }
@@ -119,20 +134,23 @@ impl QueueController {
             }
         }
         let Rejection { code, message, .. } = rejection;
-        warn!(unit = %key, code, message, "a write of a QueueUnit was refused");
+        warn!(unit = %key, code, reason = message, "a write of a QueueUnit was refused");
         let may_last = is_conflict || rejection.is_permanent();
         let failures = if may_last { &mut writes.refusals } else { &mut writes.failures };
         let retry_at = now.steady + failures.delay_after(reply, jitter);
         let lasts = may_last && writes.refusals.count() >= LASTING;
         let is_status = matches!(pending, PendingRequest::Status { .. });
-        let is_granted = is_status && !writes.unsure && matches!(state.decision, UnitDecision::Release(_));
+        let is_granted =
+            is_status && writes.unsure.is_none() && matches!(state.decision, UnitDecision::Release(_));
+        let note = format!("the API server refuses its status: {}", truncate(message, MOST_MESSAGE));
         let refused = &mut self.namespaces.entry(&key.namespace).refused;
-        if is_granted && lasts && refused.len() < MOST_REFUSED {
+        if is_granted
+            && lasts
+            && let Some(until) = refused.pass(now.steady, &key.name, &note, retry_at, writes.is_refusal_said)
+        {
             // It is not considered for a while: others get its room, and nothing is reserved for it.
-            let note = format!("the API server refuses its status: {message}");
-            refused.insert(Arc::clone(&key.name), note.clone());
             state.overtaken = None;
-            self.stale.refused.set(key, Some(retry_at));
+            self.stale.refused.set(key, Some(until));
             let uid = state.uid.clone().filter(|_| !std::mem::replace(&mut writes.is_refusal_said, true));
             self.outcomes.extend(uid.map(|uid| Outcome::StatusStored {
                 unit: key.clone(),
@@ -145,8 +163,12 @@ impl QueueController {
             return self.not_released(key);
         }
         writes.not_before = retry_at;
+        if is_status && may_last {
+            // If it is passed over, the API server refuses its reason, too.
+            writes.status_not_before = refused.until(&key.name).unwrap_or_default();
+        }
         let releases = matches!(pending, PendingRequest::Status { releases: true, .. });
-        if releases && !writes.unsure {
+        if releases && writes.unsure.is_none() {
             self.not_released(key);
         }
     }
@@ -164,10 +186,24 @@ impl QueueController {
         }
     }
 
+    /// A unit that was passed over is released: the refusals may be over. Some of the others are considered,
+    /// and each of them that is released brings more. Otherwise they would wait about as long as the refusals
+    /// have lasted.
+    fn bring_forward(&mut self, now: Now, namespace: &Arc<str>) {
+        let Some(state) = self.namespaces.get_mut(namespace) else { return };
+        for name in state.refused.bring_forward(now.steady) {
+            let key = Key { namespace: Arc::clone(namespace), name };
+            if let Some(state) = self.unit_states.get_mut(&key) {
+                state.writes.status_not_before = Duration::ZERO;
+            }
+            self.stale.refused.set(&key, Some(now.steady));
+        }
+    }
+
     /// A release was not stored, and never will be. The unit waits, and its job may ask for something else.
     fn not_released(&mut self, key: &Key) {
         let Some(state) = self.unit_states.get_mut(key) else { return };
-        state.writes.releasing = None;
+        (state.writes.releasing, state.writes.unsure) = (None, None);
         self.stale.jobs.extend(state.consumer.clone());
         self.stale.units.insert(key.clone());
     }
@@ -187,8 +223,8 @@ impl QueueController {
         match reply {
             Reply::Done => {}
             Reply::Refused(rejection) if rejection.is_permanent() => {
-                let message = &rejection.message;
-                warn!(job = %job.key, message, "the Pods of a job count twice: its JobSet was not labelled");
+                let reason = &rejection.message;
+                warn!(job = %job.key, reason, "the Pods of a job count twice: its JobSet was not labelled");
             }
             _ => return self.job_replied(now, job, reply, jitter),
         }

@@ -68,8 +68,9 @@ impl QueueController {
         let (pending, request) = state.next(unit, now.steady, time)?;
         let is_unguarded = self.settings.defects.has(Defect::ReleaseUnguarded);
         let request = if is_unguarded { request.unguarded() } else { request };
-        if now.steady < state.writes.not_before {
-            self.outgoing.offer_at(state.writes.not_before, Work::Unit(key.clone()));
+        let sends_from = state.writes.sends_from(pending, unit.resource_version);
+        if now.steady < sends_from {
+            self.outgoing.offer_at(sends_from, Work::Unit(key.clone()));
             return None;
         }
         if !self.owns(&key.namespace, now) {
@@ -77,6 +78,7 @@ impl QueueController {
         }
         let (unit, state) = (self.objects.units.get(key)?, self.unit_states.get_mut(key)?);
         state.writes.pending = true;
+        state.writes.sent = now.steady;
         state.writes.base = unit.resource_version;
         if let PendingRequest::Status { releases, base } = pending {
             state.writes.reported = unit.status.reason;

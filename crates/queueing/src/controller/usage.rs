@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use framework_message::{Key, Now};
+use framework_queue::ResourceRequests;
 use jiff::Timestamp;
 
 use super::QueueController;
@@ -21,12 +22,14 @@ impl QueueController {
         });
         self.objects.owners.set_pod(key, named);
         let job = self.objects.owners.job_of(key);
-        let Some((before, now)) = self.usage.pod_changed(key, pod, job) else { return };
+        let is_within = job.as_ref().is_some_and(|job| self.objects.is_within(job, key));
+        let Some((before, now)) = self.usage.pod_changed(key, pod, job, is_within) else { return };
         for (counts, more) in [(before, false), (now, true)] {
             if let Some(counts) = counts {
+                let used = self.usage.of(&counts.job).cloned();
                 let own = self.usage.count(&counts, more);
                 self.own_changed(&counts.job.namespace, own);
-                self.usage_changed(&counts.job);
+                self.usage_changed(&counts.job, used);
             }
         }
     }
@@ -74,18 +77,26 @@ impl QueueController {
         self.stale.namespaces.insert(Arc::clone(namespace));
     }
 
-    /// The Pods of a job use something else.
-    fn usage_changed(&mut self, job: &Key) {
+    /// The Pods of a job use something else than `before`.
+    fn usage_changed(&mut self, job: &Key, before: Option<ResourceRequests>) {
         self.stale.jobs.extend(self.objects.jobs_by_uid.get(job).cloned());
-        self.stale.usage.insert(job.clone());
+        self.stale.usage.entry(job.clone()).or_insert(before);
         self.stale.namespaces.insert(Arc::clone(&job.namespace));
     }
 
     /// Evaluates the units again that depend on Pods which use something else: once in a turn, however many
-    /// Pods of the job come and go.
+    /// Pods of the job come and go. Between the first Pod of a job and the last one, only those units whose
+    /// reservation that changes.
     pub(super) fn look_at_dependents(&mut self) {
-        for job in std::mem::take(&mut self.stale.usage) {
-            self.stale.units.extend(self.objects.units_by_job.dependents(&job).cloned());
+        let units = &self.objects.units_by_job;
+        for (job, before) in std::mem::take(&mut self.stale.usage) {
+            match (&before, self.usage.of(&job)) {
+                (Some(before), Some(now)) => {
+                    self.stale.units.extend(units.concerned(&job, before, now).cloned());
+                }
+                (None, None) => {}
+                _ => self.stale.units.extend(units.dependents(&job).cloned()),
+            }
         }
     }
 

@@ -1,8 +1,8 @@
 //! The units that users made for Frameworks, with or without the label of a queue.
 //!
 //! A user deletes such a unit; its share is returned here, once, when its Framework has ended. The owner of
-//! the slot of the Framework's UID writes that. A unit that names no UID is for any Framework of its name,
-//! also for a later one: only one that is Completed ends it.
+//! the slot of the Framework's UID writes that. A unit that names no UID is for the first Framework of its
+//! name that is seen after the release. That is written into the unit, so that each later owner knows it.
 //!
 //! A user may make ten thousand units for one Framework. A change of one of them, or of a Framework that runs
 //! on, concerns none of the others.
@@ -40,9 +40,12 @@ impl FrameworkUnits {
         let nothing = || Verdict::Return(ResourceRequests::default());
         let reported = self.frameworks.get(&unit.consumer.key);
         let framework = reported.and_then(|reported| reported.framework.as_ref());
-        let uid = unit.consumer_uid.as_ref();
+        let uid = unit.framework_uid();
         match framework.filter(|framework| uid.is_none_or(|uid| *uid == framework.uid)) {
+            // One that is being deleted may be there since before the unit was made for the next one.
+            Some(framework) if uid.is_none() && framework.deleting => Verdict::Keep,
             Some(framework) if framework.stage == Stage::Finished && !self.has_strays(unit) => nothing(),
+            Some(framework) if uid.is_none() => Verdict::Bind(Arc::clone(&framework.uid)),
             Some(_) => Verdict::Keep,
             None if uid.is_none() => Verdict::Keep,
             None => self.before_return(now, unit).unwrap_or_else(nothing),
@@ -80,8 +83,9 @@ impl UnitObject {
         self.is_by_hand() && !self.deleting && !self.reserved().is_empty()
     }
 
-    /// UID of the Framework that it is for, if it names one.
+    /// UID of the Framework that it is for, if it names one, or is bound to one.
     pub fn framework_uid(&self) -> Option<&Arc<str>> {
-        self.owner.as_ref().or(self.consumer_uid.as_ref()).filter(|_| self.consumer.is_framework())
+        let named = self.owner.as_ref().or(self.consumer_uid.as_ref());
+        named.or(self.notes.bound_to.as_ref()).filter(|_| self.consumer.is_framework())
     }
 }

@@ -9,7 +9,7 @@ use framework_message::{Key, Now, Rejection, Ticket};
 use tracing::{debug, warn};
 
 use super::FrameworkUnits;
-use super::state::RefusedUnit;
+use super::state::{RefusedBinds, RefusedUnit};
 use crate::consumer::{ConsumerKey, NamedKind};
 use crate::object::{Object, Reply};
 use crate::outcome::{KindName, Outcome};
@@ -31,24 +31,39 @@ impl FrameworkUnits {
         let Some((sent, jitter)) = self.outgoing.answered(ticket, may_land) else { return };
         match sent {
             Sent::Unit(key, uid, PendingRequest::Read) => self.framework_read(now, key, &uid, &reply, jitter),
-            Sent::Unit(key, uid, _) => self.unit_replied(now, key, &uid, reply, jitter),
+            Sent::Unit(key, uid, pending) => self.unit_replied(now, key, &uid, pending, reply, jitter),
             Sent::Create(job, uid) => self.create_replied(now, job, &uid, &reply, jitter),
             Sent::Resume(_) | Sent::Label(..) | Sent::List(_) | Sent::Queue(_) => {}
         }
     }
 
-    fn unit_replied(&mut self, now: Now, key: Key, uid: &Arc<str>, reply: Reply, jitter: u64) {
+    fn unit_replied(
+        &mut self,
+        now: Now,
+        key: Key,
+        uid: &Arc<str>,
+        pending: PendingRequest,
+        reply: Reply,
+        jitter: u64,
+    ) {
         let Some(writes) = self.writes.get_mut(&key).filter(|writes| writes.uid.as_ref() == Some(uid)) else {
             return;
         };
         writes.pending = false;
+        let (lag, is_bind) = (self.settings.request_lifetime, pending == PendingRequest::Bind);
         match reply {
             Reply::Object(Object::Unit(unit)) => {
-                writes.succeeded();
+                writes.succeeded(&key, now.steady, lag, jitter);
+                if is_bind {
+                    self.refused_binds = RefusedBinds::default();
+                }
                 self.stale.extend(self.units.refresh(Arc::from(unit)));
             }
-            // Deleted, or let go; the watch shows when.
-            Reply::Done => writes.succeeded(),
+            // Deleted, or let go. The watch shows when, unless a webhook has undone that.
+            Reply::Done => {
+                writes.is_unsure |= writes.is_let_go;
+                writes.succeeded(&key, now.steady, lag, jitter);
+            }
             // The watch shows it, too: until then nothing more is sent.
             Reply::Refused(Rejection { code: 404, .. }) => {
                 writes.not_before = now.steady + self.settings.request_lifetime;
@@ -58,7 +73,15 @@ impl FrameworkUnits {
                 // An earlier try without a reply may yet land.
                 writes.is_unsure |= matches!(reply, Reply::Unknown(_));
                 writes.is_let_go &= writes.is_unsure;
-                writes.not_before = now.steady + writes.failures.delay_after(&reply, jitter);
+                let delay = writes.failures.delay_after(&reply, jitter);
+                // Units that were not tried yet go first.
+                let from = match &reply {
+                    Reply::Refused(rejection) if is_bind && rejection.is_permanent() => {
+                        self.refused_binds.refuse(now.steady, &reply, jitter)
+                    }
+                    _ => now.steady,
+                };
+                writes.not_before = from + delay;
             }
         }
         // Whether its Framework may begin may have changed.

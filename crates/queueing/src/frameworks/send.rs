@@ -6,7 +6,9 @@ use std::time::Duration;
 use framework_message::{Key, Now, Right, Slot, Ticket};
 
 use super::FrameworkUnits;
+use super::state::UnitChange;
 use super::verdict::Verdict;
+use crate::object::UnitObject;
 use crate::outgoing::{Sent, Work};
 use crate::request::QueueRequest;
 use crate::unit::PendingRequest;
@@ -43,9 +45,7 @@ impl FrameworkUnits {
     fn unit_request(&mut self, now: Now, key: &Key) -> Option<(Sent, QueueRequest, Slot)> {
         let unit = Arc::clone(self.units.get(key).filter(|unit| unit.consumer.is_framework())?);
         let framework = self.framework_of(&unit)?;
-        let writes = self.writes.get(key);
-        let not_before = writes.map_or(Duration::ZERO, |writes| writes.not_before);
-        let is_blocked = writes.is_some_and(|writes| writes.blocks(&unit));
+        let is_blocked = self.writes.get(key).is_some_and(|writes| writes.blocks(&unit));
         if is_blocked || !self.may_act(now, &framework, &unit.consumer.key) {
             return None;
         }
@@ -66,15 +66,35 @@ impl FrameworkUnits {
                 let request = QueueRequest::ReturnCapacity { unit: name, uid, resource_version, held };
                 (PendingRequest::ReturnCapacity, request)
             }
+            Verdict::Bind(framework) => {
+                let request = QueueRequest::BindUnit { unit: name, uid, resource_version, framework };
+                (PendingRequest::Bind, request)
+            }
             Verdict::Keep | Verdict::Finalise => return None,
         };
-        if now.steady < not_before {
-            self.outgoing.offer_at(not_before, Work::Unit(key.clone()));
+        let held = match &request {
+            QueueRequest::ReturnCapacity { held, .. } => Some(held.clone()),
+            _ => None,
+        };
+        let change = (pending, held);
+        let sends_from = self.sends_from(&unit, &change);
+        if now.steady < sends_from {
+            self.outgoing.offer_at(sends_from, Work::Unit(key.clone()));
             return None;
         }
         let writes = self.writes.entry(key.clone()).or_default();
-        writes.begin(&unit);
+        writes.begin(&unit, change);
         writes.is_let_go |= pending == PendingRequest::RemoveFinalizer;
         Some((Sent::Unit(key.clone(), Arc::clone(&unit.uid), pending), request, Slot::of(&framework)))
+    }
+
+    /// The moment before which this request about a unit is not sent.
+    fn sends_from(&self, unit: &UnitObject, change: &UnitChange) -> Duration {
+        let writes = self.writes_of(unit);
+        let from = writes.map_or(Duration::ZERO, |writes| writes.sends_from(change, unit.resource_version));
+        match change.0 {
+            PendingRequest::Bind => from.max(self.refused_binds.not_before()),
+            _ => from,
+        }
     }
 }

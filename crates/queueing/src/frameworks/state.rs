@@ -5,9 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use framework_core::observed::Admission;
+use framework_message::Key;
 use framework_message::backoff::Failures;
+use framework_queue::ResourceRequests;
 
-use crate::object::UnitObject;
+use crate::accepted::AcceptedChange;
+use crate::object::{Reply, UnitObject};
+use crate::unit::PendingRequest;
 
 /// The requests about the units of one Framework, and the last admission.
 #[derive(Debug, Default)]
@@ -99,6 +103,9 @@ impl UnitRequests {
     }
 }
 
+/// A request about a unit, and the part that a return leaves. The next return leaves less.
+pub type UnitChange = (PendingRequest, Option<ResourceRequests>);
+
 /// The requests about one unit.
 #[derive(Debug, Default)]
 pub struct Writes {
@@ -109,12 +116,15 @@ pub struct Writes {
     /// The removal of our finalizer was sent, and may have been stored or may yet be. Nothing begins by the
     /// unit any more.
     pub is_let_go: bool,
-    /// A request got no reply.
+    /// A request got no reply, or the removal of our finalizer was accepted: it may have been stored, though
+    /// a later try is refused.
     pub is_unsure: bool,
     /// The version of the unit that the last request was made from.
     pub base: u128,
-    /// The version that was deleted or changed. No request is sent before the watch shows another.
-    pub finished_version: Option<u128>,
+    /// The last request that was sent.
+    sent: Option<UnitChange>,
+    /// The last request that was carried out.
+    accepted: AcceptedChange<UnitChange>,
     /// Failures in a row.
     pub failures: Failures,
     /// Nothing is sent before.
@@ -126,26 +136,56 @@ pub struct Writes {
 }
 
 impl Writes {
-    /// Whether nothing may be sent about a unit: a request is on its way, or the watch is yet to show the
-    /// effect of the last one.
+    /// Whether a request about a unit is on its way.
     pub fn blocks(&self, unit: &UnitObject) -> bool {
-        self.uid.as_ref() == Some(&unit.uid)
-            && (self.pending || self.finished_version == Some(unit.resource_version))
+        self.uid.as_ref() == Some(&unit.uid) && self.pending
+    }
+
+    /// The moment before which this request about this version of the unit is not sent.
+    pub fn sends_from(&self, change: &UnitChange, version: u128) -> Duration {
+        self.not_before.max(self.accepted.until(change, version))
     }
 
     /// A request about this version of a unit is on its way.
-    pub fn begin(&mut self, unit: &UnitObject) {
+    pub fn begin(&mut self, unit: &UnitObject, change: UnitChange) {
         if self.uid.as_ref() != Some(&unit.uid) {
             *self = Writes { uid: Some(Arc::clone(&unit.uid)), ..Writes::default() };
         }
         self.pending = true;
         self.base = unit.resource_version;
+        self.sent = Some(change);
     }
 
-    /// The request was carried out.
-    pub fn succeeded(&mut self) {
+    /// The request was carried out. The watch has the time `lag` to show that.
+    pub fn succeeded(&mut self, unit: &Key, now: Duration, lag: Duration, jitter: u64) {
         self.failures = Failures::default();
-        self.finished_version = Some(self.base);
+        if let Some(change) = self.sent.take() {
+            self.accepted.accept(unit, change, self.base, now, lag, jitter);
+        }
+    }
+}
+
+/// The common pace of the requests that note a Framework on a unit. A user may have made thousands of units
+/// for which the API server refuses that.
+#[derive(Debug, Default)]
+pub struct RefusedBinds {
+    failures: Failures,
+    not_before: Duration,
+}
+
+impl RefusedBinds {
+    /// The moment before which none is sent.
+    pub fn not_before(&self) -> Duration {
+        self.not_before
+    }
+
+    /// One was refused for good. Those that were on their way with it count as one. Returns the moment before
+    /// which no other is sent.
+    pub fn refuse(&mut self, now: Duration, reply: &Reply, jitter: u64) -> Duration {
+        if self.not_before <= now {
+            self.not_before = now + self.failures.delay_after(reply, jitter);
+        }
+        self.not_before
     }
 }
 

@@ -1,5 +1,6 @@
 //! The request that a unit of a Framework needs, by the unit and its Framework alone.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use framework_api::name::{is_dns_word, is_namespace};
@@ -32,6 +33,8 @@ pub enum Verdict {
     Finalise,
     /// Its Framework keeps only this much of it.
     Return(ResourceRequests),
+    /// A user made it for a Framework by name. From now on it is for the one with this UID.
+    Bind(Arc<str>),
 }
 
 impl FrameworkUnits {
@@ -96,9 +99,10 @@ impl FrameworkUnits {
         Some(if now.steady < from { Verdict::KeepUntil(from) } else { Verdict::Read })
     }
 
-    /// The released first unit of a Framework of which nothing has begun.
+    /// The released first unit of a Framework of which nothing has begun. One that is being deleted never
+    /// begins, though a finalizer of another client may keep it.
     fn waiting(&self, now: Now, unit: &UnitObject, framework: &Consumer) -> Verdict {
-        let is_covered = covers(unit, framework) && !self.is_let_go(unit);
+        let is_covered = covers(unit, framework) && !self.is_let_go(unit) && !framework.deleting;
         match self.held_until(framework) {
             _ if !unit.deleting => {
                 if is_covered {
@@ -139,7 +143,7 @@ impl FrameworkUnits {
         (may_exist && self.orphans.get(&unit.key) != unit.framework_uid()).then_some(from)
     }
 
-    fn writes_of(&self, unit: &UnitObject) -> Option<&Writes> {
+    pub(super) fn writes_of(&self, unit: &UnitObject) -> Option<&Writes> {
         self.writes.get(&unit.key).filter(|writes| writes.uid.as_ref() == Some(&unit.uid))
     }
 
@@ -214,6 +218,7 @@ impl UnitObject {
 mod tests {
     use std::collections::BTreeMap;
 
+    use framework_api::queue::FINALIZER;
     use jiff::Timestamp;
 
     use super::*;
@@ -268,10 +273,9 @@ mod tests {
         }
     }
 
-    #[test]
-    fn capacity_returns_when_tasks_go_and_not_when_a_template_shrinks() {
-        let unit = unit("ns", "a");
-        let framework = |pods, cpu| Consumer {
+    /// A Framework that has begun, and keeps so much of its unit.
+    fn framework(pods: i64, cpu: i64) -> Consumer {
+        Consumer {
             uid: "f".into(),
             resource_version: 0,
             generation: 1,
@@ -284,7 +288,36 @@ mod tests {
             held: [(None, Some(requests(pods, cpu)))].into(),
             stage: Stage::Started,
             deleting: false,
+        }
+    }
+
+    #[test]
+    fn a_framework_deleted_before_it_begins_gives_its_released_unit_back() {
+        let settings = Settings {
+            reserve_after: Duration::ZERO,
+            request_lifetime: Duration::from_secs(30),
+            defects: Defects::NONE,
         };
+        let now = Now { steady: Duration::ZERO, boot: Duration::ZERO, wall: Timestamp::UNIX_EPOCH };
+        let verdict = |stage, deleting, is_unit_deleted| {
+            let mut frameworks = FrameworkUnits::new(settings, 1);
+            let consumer = Consumer { stage, deleting, ..framework(2, 8) };
+            frameworks.framework(Key::new("ns", "a"), Some(consumer), false, false);
+            let mut unit = unit("ns", "a");
+            unit.status.phase = Some(Phase::Dequeued);
+            unit.finalizers = [FINALIZER].into_iter().collect();
+            unit.deleting = is_unit_deleted;
+            frameworks.verdict(now, &unit)
+        };
+        assert_eq!(verdict(Stage::Waiting, false, false), Verdict::Keep, "it may begin");
+        assert_eq!(verdict(Stage::Waiting, true, false), Verdict::Delete);
+        assert_eq!(verdict(Stage::Waiting, true, true), Verdict::Finalise);
+        assert_eq!(verdict(Stage::Started, true, false), Verdict::Keep, "it runs on");
+    }
+
+    #[test]
+    fn capacity_returns_when_tasks_go_and_not_when_a_template_shrinks() {
+        let unit = unit("ns", "a");
         assert_eq!(returned(&unit, &framework(2, 2), None), Verdict::Keep, "its Pods have eight still");
         assert_eq!(returned(&unit, &framework(1, 4), None), Verdict::Return(requests(1, 4)));
     }

@@ -9,6 +9,7 @@ use crate::object::UnitNotes;
 
 const TRAIN: &str = "uid-train";
 const RELEASED: [&str; 2] = ["mine Enqueued Waiting", "mine Dequeued Admitted"];
+const BOUND: &str = "mine is for uid-train";
 const RETURNED: [&str; 2] = ["mine keeps nothing", "framework-b Dequeued Admitted"];
 
 /// A user makes a unit for the Framework `train`, maybe with its UID.
@@ -35,9 +36,9 @@ fn make(world: &mut World, name: &str, uid: Option<&str>, asks: u64) {
     world.server.changed(&key(name));
 }
 
-/// The engine reports the Framework `train`, which names no queue.
-fn report(world: &mut World, uid: &str, stage: Stage, has_strays: bool) {
-    let framework = Consumer {
+/// The Framework `train`, which names no queue.
+fn train(uid: &str, stage: Stage, deleting: bool) -> Consumer {
+    Consumer {
         uid: uid.into(),
         resource_version: 0,
         generation: 1,
@@ -49,9 +50,13 @@ fn report(world: &mut World, uid: &str, stage: Stage, has_strays: bool) {
         growths: BTreeMap::new(),
         held: BTreeMap::new(),
         stage,
-        deleting: false,
-    };
-    world.frameworks.framework(key("train"), Some(framework), has_strays, false);
+        deleting,
+    }
+}
+
+/// The engine reports the Framework `train`.
+fn report(world: &mut World, uid: &str, stage: Stage, has_strays: bool) {
+    world.frameworks.framework(key("train"), Some(train(uid, stage, false)), has_strays, false);
 }
 
 /// The engine reports that `train` is gone.
@@ -72,7 +77,8 @@ fn released(uid: Option<&str>) -> World {
     let mut world = World::new(1, 10);
     report(&mut world, uid.unwrap_or(TRAIN), Stage::Started, false);
     make(&mut world, "mine", uid, 8);
-    assert_eq!(world.settle(), RELEASED);
+    let noted: &[&str] = if uid.is_none() { &[BOUND] } else { &[] };
+    assert_eq!(world.settle(), [&RELEASED[..], noted].concat());
     world.submit("b", 8);
     world.settle();
     world.pass(2 * LIFETIME.as_secs());
@@ -109,8 +115,8 @@ fn a_unit_by_hand_returns_its_share_once_its_framework_is_completed() {
 
 #[test]
 fn a_unit_by_hand_is_returned_after_the_last_pod_of_a_deleted_framework() {
-    for restarts in [false, true] {
-        let mut world = released(Some(TRAIN));
+    for (restarts, uid) in [(false, Some(TRAIN)), (true, Some(TRAIN)), (false, None), (true, None)] {
+        let mut world = released(uid);
         report_gone(&mut world, true);
         if restarts {
             restart(&mut world);
@@ -163,18 +169,77 @@ fn a_framework_made_again_ends_only_the_units_of_the_one_before() {
 }
 
 #[test]
-fn a_unit_by_hand_without_a_uid_is_for_a_later_framework_too() {
-    let mut world = released(None);
-    report_gone(&mut world, false);
-    world.pass(10 * LIFETIME.as_secs());
-    assert_eq!(world.settle(), [""; 0], "one may be created");
-    restart(&mut world);
-    world.pass(10 * LIFETIME.as_secs());
-    assert_eq!(world.settle(), [""; 0]);
+fn a_unit_by_hand_without_uid_is_for_the_first_later_framework() {
+    let mut world = World::new(1, 10);
+    make(&mut world, "mine", None, 8);
+    assert_eq!(world.settle(), RELEASED);
+    world.submit("b", 8);
+    world.settle();
+    for _ in 0..2 {
+        world.pass(10 * LIFETIME.as_secs());
+        assert_eq!(world.settle(), [""; 0], "one may be created");
+        restart(&mut world);
+    }
+    report(&mut world, TRAIN, Stage::Waiting, false);
+    assert_eq!(world.settle(), [BOUND]);
     report(&mut world, "uid-later", Stage::Started, false);
-    assert_eq!(world.settle(), [""; 0]);
-    report(&mut world, "uid-later", Stage::Finished, false);
-    assert_eq!(world.settle(), RETURNED);
+    assert_eq!(world.settle(), RETURNED, "the first is gone");
+}
+
+#[test]
+fn a_unit_by_hand_is_not_bound_to_a_framework_that_is_being_deleted() {
+    for stage in [Stage::Started, Stage::Finished] {
+        let mut world = World::new(1, 10);
+        world.frameworks.framework(key("train"), Some(train("uid-old", stage, true)), false, false);
+        make(&mut world, "mine", None, 8);
+        assert_eq!(world.settle(), RELEASED, "it may be for the next one");
+        report_gone(&mut world, false);
+        assert_eq!(world.settle(), [""; 0]);
+        report(&mut world, TRAIN, Stage::Waiting, false);
+        assert_eq!(world.settle(), [BOUND]);
+    }
+}
+
+/// Lets all requests arrive, but refuses those that note a Framework. Returns how many these were.
+fn refuse_binds(world: &mut World) -> usize {
+    world.turn();
+    let mut refused = 0;
+    for transit in std::mem::take(&mut world.transit) {
+        match transit {
+            Transit::There(ticket, QueueRequest::BindUnit { .. }, _) => {
+                refused += 1;
+                let refusal = world.server.refuse(403);
+                world.reply(ticket, refusal);
+            }
+            transit => world.arrive(transit),
+        }
+    }
+    world.show();
+    refused
+}
+
+/// A user may make ten thousand, and a webhook may refuse each change of them.
+#[test]
+fn units_by_hand_that_cannot_be_bound_cost_few_requests_together() {
+    let mut world = World::new(1, 500);
+    report(&mut world, TRAIN, Stage::Started, false);
+    (0..200).for_each(|number| make(&mut world, &format!("mine{number}"), None, 1));
+    let mut refused_in = |seconds: u64| {
+        let mut refused = 0;
+        for _ in 0..seconds {
+            refused += (0..3).map(|_| refuse_binds(&mut world)).sum::<usize>();
+            world.pass(1);
+        }
+        refused
+    };
+    refused_in(300);
+    let refused = refused_in(600);
+    assert!((100..480).contains(&refused), "{refused} in ten minutes, 32 at a time");
+    for _ in 0..180 {
+        world.settle();
+        world.pass(1);
+    }
+    assert!(world.server.units.values().all(|unit| unit.notes.bound_to.is_some()), "the webhook is mended");
 }
 
 #[test]
@@ -224,6 +289,49 @@ fn a_share_whose_return_got_no_reply_is_returned_once() {
     assert_eq!(world.settle(), RETURNED[1..]);
     world.pass(10 * LIFETIME.as_secs());
     assert_eq!((world.settle(), world.server.refused), (Vec::new(), 0));
+}
+
+#[test]
+fn a_share_whose_return_a_webhook_undoes_is_returned_later() {
+    let mut world = released(Some(TRAIN));
+    report(&mut world, TRAIN, Stage::Finished, false);
+    let [(ticket, _)] = world.settle_except(RETURNED[0])[..] else { panic!("it is sent once") };
+    let unit = world.server.units[&key("mine")].clone();
+    world.reply(ticket, Reply::Object(Object::Unit(Box::new(unit))));
+    assert_eq!(world.settle(), [""; 0]);
+    world.pass(LIFETIME.as_secs());
+    assert_eq!(world.settle(), RETURNED);
+}
+
+/// A webhook drops the annotation from each such change of `mine`, and stamps something else. Returns how
+/// often the change is made in ten minutes.
+fn tried(world: &mut World, change: &str) -> usize {
+    let mut tries = 0;
+    for second in 0..600 {
+        for _ in 0..3 {
+            for (ticket, _) in world.settle_except(change) {
+                tries += 1;
+                world.server.changed(&key("mine"));
+                let unit = world.server.units[&key("mine")].clone();
+                world.reply(ticket, Reply::Object(Object::Unit(Box::new(unit))));
+            }
+        }
+        assert!(tries <= 1 + second, "{change}");
+        world.pass(1);
+    }
+    tries
+}
+
+#[test]
+fn an_annotation_that_a_webhook_drops_is_tried_ever_more_rarely() {
+    let mut world = World::new(1, 10);
+    report(&mut world, TRAIN, Stage::Started, false);
+    make(&mut world, "mine", None, 8);
+    let binds = tried(&mut world, BOUND);
+    let mut world = released(Some(TRAIN));
+    report(&mut world, TRAIN, Stage::Finished, false);
+    let returns = tried(&mut world, RETURNED[0]);
+    assert!([binds, returns].iter().all(|tries| (10..=20).contains(tries)), "{binds} {returns}");
 }
 
 #[test]
@@ -288,6 +396,17 @@ fn the_next_owner_of_a_slot_reads_a_framework_before_it_counts_as_gone() {
     let mut requests = world.settle();
     assert_eq!(take_reads(&mut requests), 1);
     assert_eq!(requests, RETURNED[..1]);
+}
+
+#[test]
+fn the_loss_of_another_slot_forgets_no_request_of_a_unit_without_uid() {
+    let mut world = World::new(1, 10);
+    report(&mut world, TRAIN, Stage::Started, false);
+    make(&mut world, "mine", None, 8);
+    assert_eq!(world.settle_except(BOUND).len(), 1);
+    world.frameworks.lost(Slot::all().filter(|slot| *slot != Slot::of(TRAIN)).collect());
+    world.server.changed(&key("mine"));
+    assert_eq!(world.settle(), [""; 0], "it is on its way");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Units by the UIDs of their jobs: the index is exact, and what it saves.
 
 use super::declared::{named, show};
+use super::quota::uses;
 use super::*;
 use crate::object::UnitNotes;
 
@@ -46,13 +47,18 @@ fn remove(world: &mut World, name: &str) {
 }
 
 fn apply_pod(world: &mut World, name: &str, job: &str) {
+    let ended = world.rng.u32(0..3) == 0;
+    set_pod(world, name, job, ended);
+}
+
+fn set_pod(world: &mut World, name: &str, job: &str, ended: bool) {
     let pod = PodUse {
         key: key(name),
         resource_version: world.server.stamp(),
         controller: Some(job.into()),
         consumer: None,
         requests: cpu(1),
-        ended: world.rng.u32(0..3) == 0,
+        ended,
         lapses: None,
         slot: None,
     };
@@ -200,9 +206,63 @@ fn units_that_hold_nothing_cost_no_look_at_pods_and_edits_of_their_job() {
     show(&mut world, Change::Applied(smaller));
     assert_eq!(stale(&world), ["own", "sweep-train"]);
     world.turn();
-    (10..20).for_each(|number| apply_pod(&mut world, &format!("pod{number}"), "uid-train"));
+    (0..10).for_each(|number| set_pod(&mut world, &format!("pod{number}"), "uid-train", true));
     world.controller.look_at_dependents();
     assert_eq!(stale(&world), ["own"]);
+}
+
+/// A user may have thousands of units released for one job, of which thousands of Pods end.
+#[test]
+fn pods_that_end_cost_units_that_hold_all_they_request_no_look() {
+    let mut world = World::new(1, 1_000);
+    show(&mut world, Change::Applied(named("train", 1, Stage::Finished)));
+    show(&mut world, Change::Synced);
+    for number in 0..100 {
+        apply(&mut world, released(unit(&format!("x{number}"), Some("uid-train"))));
+    }
+    let large = released(unit("large", Some("uid-train")));
+    apply(&mut world, UnitObject { requests: Ok(cpu(5)), ..large });
+    (0..8).for_each(|number| set_pod(&mut world, &format!("pod{number}"), "uid-train", false));
+    world.turn();
+    let looks = [0, 1, 2, 3, 4, 5, 6, 7].map(|number| {
+        set_pod(&mut world, &format!("pod{number}"), "uid-train", true);
+        world.controller.look_at_dependents();
+        let looks = world.controller.stale.units.len();
+        world.turn();
+        looks
+    });
+    assert_eq!(looks, [0, 0, 0, 1, 1, 1, 1, 101]);
+}
+
+/// The units were released for one CPU to five. The job asks for two, until it has finished.
+#[test]
+fn each_reservation_follows_the_pods_of_its_job() {
+    let reserved = |stage, pods: [u64; 2], asks: u64| {
+        let mut world = World::new(1, 100);
+        let mut job = named("train", 1, stage);
+        job.job.requests = Ok(cpu(2));
+        show(&mut world, Change::Applied(job));
+        show(&mut world, Change::Synced);
+        let unit = released(unit("x", Some("uid-train")));
+        apply(&mut world, UnitObject { requests: Ok(cpu(asks)), ..unit });
+        for pods in pods {
+            for number in 0..6 {
+                set_pod(&mut world, &format!("pod{number}"), "uid-train", number >= pods);
+            }
+            world.turn();
+        }
+        let reserves = world.controller.unit_states[&key("x")].reserves.clone();
+        reserves.map(|(_, requests)| requests).unwrap_or_default()
+    };
+    for (before, after) in (0..36_u64).map(|pair| (pair / 6, pair % 6)) {
+        for asks in 1..=5_u64 {
+            for (stage, least) in [(Stage::Started, asks.min(2)), (Stage::Finished, 0)] {
+                let expected = cpu(after.min(asks).max(least));
+                let told = format!("{before} Pods, then {after}, of {asks}");
+                assert_eq!(reserved(stage, [before, after], asks), expected, "{told}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -217,4 +277,82 @@ fn a_unit_of_another_name_takes_no_pods_from_a_job_when_it_goes() {
     remove(&mut world, "x");
     apply_pod(&mut world, "train-0", "uid-train");
     assert_eq!(world.controller.objects.owners.job_of(&key("train-0")), Some(key("uid-train")));
+}
+
+/// The job `train` is shown as one of this kind.
+fn show_as(world: &mut World, kind: &JobKind, stage: Stage) {
+    let job = named("train", world.server.stamp(), stage);
+    world.controller.step(QueueEvent::Declared(kind.clone(), Change::Applied(job).into()));
+}
+
+/// The job runs, and its unit reserves six CPUs.
+fn reserve(world: &mut World, kind: &JobKind) {
+    show_as(world, kind, Stage::Started);
+    let consumer = ConsumerKey { kind: kind.clone(), key: key("train") };
+    let mine = released(unit("mine", Some("uid-train")));
+    apply(world, UnitObject { consumer, requests: Ok(cpu(6)), ..mine });
+}
+
+/// The Pod of a Deployment uses four CPUs, and has the label of the job.
+fn copy_label(world: &mut World) {
+    let pod = PodUse {
+        key: key("web-0"),
+        resource_version: world.server.stamp(),
+        controller: Some("replica-set".into()),
+        consumer: Some("uid-train".into()),
+        requests: cpu(4),
+        ended: false,
+        lapses: None,
+        slot: None,
+    };
+    world.controller.step(QueueEvent::Pod(Change::Applied(pod)));
+}
+
+/// Whether a job that requests two of ten CPUs is released, of which four are used.
+fn is_room_left(world: &mut World) -> bool {
+    uses(world, 4);
+    world.submit("b", 2);
+    world.settle();
+    world.admitted.contains_key(&key("b"))
+}
+
+/// The job has no Pods yet. The kind is one whose jobs control their Pods, or an invented one.
+#[test]
+fn a_copied_label_hides_no_use_where_jobs_control_their_pods() {
+    let invented = JobKind::declared(&named("train", 1, Stage::Started).row);
+    for (kind, hides) in [(batch("Job"), false), (invented, true)] {
+        let mut world = World::new(1, 10);
+        show(&mut world, Change::Synced);
+        reserve(&mut world, &kind);
+        copy_label(&mut world);
+        assert_eq!(is_room_left(&mut world), hides, "{kind:?}");
+        show_as(&mut world, &kind, Stage::Finished);
+        world.turn();
+        let reserves = world.controller.unit_states[&key("mine")].reserves.clone();
+        assert_eq!(reserves.map(|(_, requests)| requests), Some(cpu(4)), "it may be a Pod of the job");
+    }
+}
+
+/// A user makes a unit that only waits, before the job is seen or after.
+#[test]
+fn a_kind_that_a_unit_claims_lets_no_copied_label_hide_use() {
+    let kind = JobKind::Other { group: "ray.io".into(), kind: "RayJob".into() };
+    let forge = |world: &mut World| {
+        let consumer = ConsumerKey { kind: kind.clone(), key: key("train") };
+        apply(world, UnitObject { consumer, queue: "none".into(), ..unit("forged", Some("uid-train")) });
+    };
+    for comes_first in [true, false] {
+        let mut world = World::new(1, 10);
+        if comes_first {
+            forge(&mut world);
+            copy_label(&mut world);
+            world.turn();
+            reserve(&mut world, &batch("Job"));
+        } else {
+            reserve(&mut world, &batch("Job"));
+            forge(&mut world);
+            copy_label(&mut world);
+        }
+        assert!(!is_room_left(&mut world), "{comes_first}");
+    }
 }

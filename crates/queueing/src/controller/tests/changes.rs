@@ -279,6 +279,45 @@ fn an_unwanted_unit_is_deleted_once() {
 }
 
 #[test]
+fn a_finalizer_that_a_webhook_puts_back_is_removed_again() {
+    let mut world = World::new(1, 10);
+    world.submit("a", 8);
+    world.settle();
+    world.finish("a");
+    world.submit("b", 8);
+    let removal = "remove finalizer of framework-a";
+    for _ in 0..3 {
+        let [(ticket, _)] = world.settle_except(removal)[..] else { panic!("it is tried") };
+        world.reply(ticket, Reply::Done);
+        world.pass(LIFETIME.as_secs() - 1);
+        assert_eq!(world.settle(), [""; 0], "the watch may be slow");
+        world.pass(1);
+    }
+    assert_eq!(world.settle(), [removal, "framework-b Dequeued Admitted"]);
+}
+
+/// The watch shows nothing of the removal yet, and the Framework comes to fit its unit again.
+#[test]
+fn nothing_begins_by_a_unit_let_go_though_a_later_try_fails() {
+    let mut world = World::new(1, 10);
+    world.submit("a", 8);
+    world.settle();
+    world.pass(LIFETIME.as_secs());
+    world.delete(&key("framework-a"));
+    world.resize(&key("a"), 9);
+    let removal = "remove finalizer of framework-a";
+    let [(ticket, _)] = world.settle_except(removal)[..] else { panic!("nothing has begun by it") };
+    world.reply(ticket, Reply::Done);
+    world.pass(LIFETIME.as_secs());
+    let [(ticket, _)] = world.settle_except(removal)[..] else { panic!("it is tried again") };
+    let refusal = world.server.refuse(409);
+    world.reply(ticket, refusal);
+    world.resize(&key("a"), 8);
+    world.settle_except(removal);
+    assert!(world.admitted.is_empty(), "the first try may have been stored");
+}
+
+#[test]
 fn quota_returns_later_if_a_job_went_before_its_pods_were_seen() {
     let mut world = World::new(1, 10);
     world.submit("a", 8);

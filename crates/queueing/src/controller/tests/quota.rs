@@ -20,7 +20,7 @@ fn a_quota_that_was_just_made_has_room_as_soon_as_it_is_counted() {
 }
 
 /// The quota of 10 counts that much as used.
-fn uses(world: &mut World, used: i64) {
+pub(super) fn uses(world: &mut World, used: i64) {
     let amount = |cpu| [("cpu".to_owned(), Amount::units(cpu))].into();
     let limits = Some(QuotaFacts { hard: amount(10), used: amount(used), ..Default::default() });
     let resource_version = world.server.stamp();

@@ -88,6 +88,22 @@ fn a_unit_whose_job_cannot_be_resumed_returns_its_capacity_when_deleted() {
 }
 
 #[test]
+fn the_finalizer_of_a_job_that_a_webhook_puts_back_is_removed_again() {
+    let (mut world, sent) = until("resume train at 1");
+    refuse(&mut world, sent[0].0);
+    world.delete(&key("sweep-train"));
+    let removal = "remove finalizer of sweep-train";
+    for _ in 0..2 {
+        let [(ticket, _)] = world.settle_except(removal)[..] else { panic!("it is tried") };
+        world.reply(ticket, Reply::Done);
+        world.pass(LIFETIME.as_secs() - 1);
+        assert_eq!(world.settle_except(removal).len(), 0, "the watch may be slow");
+        world.pass(1);
+    }
+    assert!(world.settle().contains(&removal.to_owned()));
+}
+
+#[test]
 fn a_job_that_may_have_been_resumed_keeps_its_capacity_after_a_refusal() {
     let (mut world, sent) = until("resume train at 1");
     world.reply(sent[0].0, Reply::Unknown(String::new()));

@@ -79,6 +79,7 @@ impl Server {
         let checked = match request {
             QueueRequest::PutStatus { unit, uid, resource_version, .. }
             | QueueRequest::ReturnCapacity { unit, uid, resource_version, .. }
+            | QueueRequest::BindUnit { unit, uid, resource_version, .. }
             | QueueRequest::RemoveFinalizer { unit, uid, resource_version, .. } => {
                 self.guarded(unit, uid, Some(*resource_version))
             }
@@ -93,19 +94,15 @@ impl Server {
         let name = match request {
             QueueRequest::CreateUnit(creation) => self.create(creation),
             QueueRequest::PutStatus { unit, uid, status, .. } => {
-                let stored = &mut self.units.get_mut(unit).unwrap().status;
-                assert_ne!(stored.phase, Some(Phase::Dequeued), "{unit} is written after its release");
-                let order = [None, Some(Phase::Enqueued), Some(Phase::Dequeued)];
-                let place = |phase| order.iter().position(|known| *known == phase).unwrap();
-                assert!(place(status.phase).abs_diff(place(stored.phase)) <= 1, "{stored:?} {status:?}");
-                stored.clone_from(status);
-                if status.phase == Some(Phase::Dequeued) {
-                    *self.releases.entry((unit.clone(), Arc::clone(uid))).or_default() += 1;
-                }
+                self.store_status(unit, uid, status);
                 unit.clone()
             }
             QueueRequest::ReturnCapacity { unit, held, .. } => {
                 self.units.get_mut(unit).unwrap().notes.held = Some(held.clone());
+                unit.clone()
+            }
+            QueueRequest::BindUnit { unit, framework, .. } => {
+                self.units.get_mut(unit).unwrap().notes.bound_to = Some(Arc::clone(framework));
                 unit.clone()
             }
             QueueRequest::DeleteUnit { unit, .. } => {
@@ -149,6 +146,18 @@ impl Server {
         Reply::Object(Object::Unit(Box::new(self.units[&name].clone())))
     }
 
+    fn store_status(&mut self, unit: &Key, uid: &Arc<str>, status: &UnitStatus) {
+        let stored = &mut self.units.get_mut(unit).unwrap().status;
+        assert_ne!(stored.phase, Some(Phase::Dequeued), "{unit} is written after its release");
+        let order = [None, Some(Phase::Enqueued), Some(Phase::Dequeued)];
+        let place = |phase| order.iter().position(|known| *known == phase).unwrap();
+        assert!(place(status.phase).abs_diff(place(stored.phase)) <= 1, "{stored:?} {status:?}");
+        stored.clone_from(status);
+        if status.phase == Some(Phase::Dequeued) {
+            *self.releases.entry((unit.clone(), Arc::clone(uid))).or_default() += 1;
+        }
+    }
+
     pub(super) fn create(&mut self, creation: &UnitCreation) -> Key {
         let UnitCreation { unit, kind, job, uid, queue, priority, requests, enqueued, .. } = creation;
         let (name, version) = (unit.clone(), self.stamp());
@@ -167,7 +176,7 @@ impl Server {
                 },
                 key: job.clone(),
             },
-            notes: UnitNotes { enqueued: Some(*enqueued), held: None, orphaned: false },
+            notes: UnitNotes { enqueued: Some(*enqueued), ..UnitNotes::default() },
             consumer_uid: Some(Arc::clone(uid)),
             queue: Arc::clone(queue),
             priority: *priority,

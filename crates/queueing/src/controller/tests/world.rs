@@ -436,6 +436,7 @@ pub(super) fn summary(request: &QueueRequest) -> String {
         QueueRequest::DeleteUnit { unit, .. } => format!("delete {}", unit.name),
         QueueRequest::RemoveFinalizer { unit, .. } => format!("remove finalizer of {}", unit.name),
         QueueRequest::ReturnCapacity { unit, held, .. } => format!("{} keeps {held}", unit.name),
+        QueueRequest::BindUnit { unit, framework, .. } => format!("{} is for {framework}", unit.name),
         QueueRequest::ListUnits { after, .. } => format!("list after {after:?}"),
         QueueRequest::ResumeJob { job, with, .. } => {
             format!("resume {} at {}", job.name, with.resource_version)

@@ -16,7 +16,7 @@ use framework_programs::Program;
 use framework_programs::workspace::cargo;
 use serde_json::Value;
 
-use crate::leash::{Leashed, end_group, end_with_input};
+use crate::leash::{Leashed, end_group};
 use crate::progress::Progress;
 
 /// How often the line of progress is drawn.
@@ -76,7 +76,7 @@ pub(crate) fn beside_one_another(order: &Order) -> Result<Vec<PathBuf>> {
     let binaries = order.binaries.name();
     let mut arguments = vec!["build", "--profile", order.profile, "--binaries", &binaries];
     arguments.extend(order.programs.iter().flat_map(|program| ["--program", program]));
-    let mut build = Leashed::start(&arguments, Stdio::piped())?;
+    let mut build = Leashed::start(arguments, Stdio::piped())?;
     let mut paths = String::new();
     let mut output = build.child.stdout.take().context("the output is piped")?;
     output.read_to_string(&mut paths).context("reading the paths of the programs")?;
@@ -86,7 +86,6 @@ pub(crate) fn beside_one_another(order: &Order) -> Result<Vec<PathBuf>> {
 
 /// The child: builds, and prints the paths.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    end_with_input();
     match build(arguments) {
         Ok(paths) => {
             paths.iter().for_each(|path| println!("{path}"));

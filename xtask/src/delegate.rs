@@ -20,6 +20,7 @@ const OPTION: &str = "--controller";
 /// The arguments of the other program.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
+    /// Options of the command: `--help` behind its name lists them.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
     arguments: Vec<OsString>,
 }

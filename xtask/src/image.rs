@@ -1,5 +1,6 @@
 //! `cargo xtask image`: the programs as OCI images, without a container engine.
 
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -29,7 +30,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let target = arguments.target.clone().map_or_else(host, Ok)?;
     let architecture = Image::architecture(&target)
-        .with_context(|| format!("no architecture of images is known for the target {target}"))?;
+        .with_context(|| format!("no image can be made for {target}: it must be of x86_64 or aarch64"))?;
     let programs = build(&target, arguments.auditable)?;
     let out = arguments.out.clone().unwrap_or_else(|| target_dir().join("image"));
     std::fs::create_dir_all(&out).with_context(|| format!("creating {}", out.display()))?;
@@ -46,8 +47,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if arguments.check {
         check(&out)?;
     }
-    paths.iter().for_each(|path| println!("{}", path.display()));
-    Ok(())
+    Ok(paths.iter().try_for_each(|path| writeln!(io::stdout(), "{}", path.display()))?)
 }
 
 /// The target of the compiler of this machine.
@@ -94,4 +94,16 @@ fn check(out: &Path) -> Result<()> {
     let mut test = cargo(&["test", "--workspace", "--test=e2e", "image::"]);
     ensure!(test.env("FRAMEWORK_IMAGES", out).status()?.success(), "the images do not run");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_that_no_image_is_for_is_refused_with_those_that_there_are() {
+        let target = Some("riscv64gc-unknown-linux-gnu".to_owned());
+        let error = run(&Arguments { target, out: None, auditable: false, check: false }).unwrap_err();
+        assert!(error.to_string().ends_with(": it must be of x86_64 or aarch64"), "{error}");
+    }
 }

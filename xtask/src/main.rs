@@ -4,7 +4,9 @@
 
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::{Parser, Subcommand};
+use framework_programs::output::{CLOSED, is_closed};
 
 mod build;
 mod delegate;
@@ -17,11 +19,15 @@ mod test;
 mod took;
 
 use delegate::Delegate;
+use leash::end_with_input;
 
 /// The project's commands.
 #[derive(Parser)]
-#[command(name = "cargo xtask")]
+#[command(bin_name = "cargo xtask")]
 struct Arguments {
+    /// End with the standard input: how this program starts itself again.
+    #[arg(long, hide = true)]
+    leashed: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -56,21 +62,45 @@ enum Command {
     Test(test::Arguments),
 }
 
+impl Command {
+    /// Whether it waits for programs that must end with it. The others start none, or become another program.
+    fn waits_for_programs(&self) -> bool {
+        match self {
+            Command::Chaos(_) | Command::Image(_) | Command::Test(_) => true,
+            Command::Soak(arguments) => !arguments.become_another_program(),
+            _ => false,
+        }
+    }
+
+    fn run(&self) -> Result<()> {
+        match self {
+            Command::Barrier(arguments) => Delegate::Barrier.run(arguments),
+            Command::Bench(arguments) => Delegate::Bench.run(arguments),
+            Command::Build(arguments) => build::run(arguments),
+            Command::Chaos(arguments) => soak::chaos(arguments),
+            Command::Cluster(arguments) => Delegate::Cluster.run(arguments),
+            Command::Demo(arguments) => Delegate::Demo.run(arguments),
+            Command::Differential(arguments) => Delegate::Differential.run(arguments),
+            Command::Image(arguments) => image::run(arguments),
+            Command::Soak(arguments) => soak::run(arguments),
+            Command::Test(arguments) => test::run(arguments),
+        }
+    }
+}
+
 fn main() -> ExitCode {
-    let outcome = match Arguments::parse().command {
-        Command::Barrier(arguments) => Delegate::Barrier.run(&arguments),
-        Command::Bench(arguments) => Delegate::Bench.run(&arguments),
-        Command::Build(arguments) => build::run(&arguments),
-        Command::Chaos(arguments) => soak::chaos(&arguments),
-        Command::Cluster(arguments) => Delegate::Cluster.run(&arguments),
-        Command::Demo(arguments) => Delegate::Demo.run(&arguments),
-        Command::Differential(arguments) => Delegate::Differential.run(&arguments),
-        Command::Image(arguments) => image::run(&arguments),
-        Command::Soak(arguments) => soak::run(&arguments),
-        Command::Test(arguments) => test::run(&arguments),
+    let Arguments { leashed, command } = Arguments::parse();
+    if leashed {
+        end_with_input();
+    }
+    let outcome = if !leashed && command.waits_for_programs() {
+        leash::again()
+    } else {
+        command.run().map(|()| ExitCode::SUCCESS)
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
+        Err(error) if is_closed(error.downcast_ref()) => ExitCode::from(CLOSED),
         Err(error) => {
             // Not as `main` would return it, which adds a backtrace where RUST_BACKTRACE is set.
             eprintln!("error: {error:#}");

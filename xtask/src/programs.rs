@@ -25,3 +25,25 @@ pub(crate) fn integration_tests() -> Result<BTreeMap<String, Vec<PathBuf>>> {
     ensure!(!programs.is_empty(), "the workspace has no test program");
     Ok(programs)
 }
+
+/// An error unless the workspace has all of these test programs.
+pub(crate) fn check(named: &[String]) -> Result<()> {
+    let programs = integration_tests()?;
+    for name in named {
+        let all = programs.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+        ensure!(programs.contains_key(name), "there is no test program {name}: there are {all}");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_program_that_is_not_there_is_refused_with_those_that_are() {
+        check(&["gate".to_owned()]).unwrap();
+        let error = check(&["gate".to_owned(), "gaet".to_owned()]).unwrap_err().to_string();
+        assert!(error.starts_with("there is no test program gaet: there are ") && error.contains("gate,"));
+    }
+}

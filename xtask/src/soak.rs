@@ -1,14 +1,17 @@
 //! `cargo xtask soak NAME`: tests of the gate once more, longer, larger or more often.
 
 use std::fs;
+use std::io::{self, Write};
 use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use clap::builder::RangedU64ValueParser;
 use clap::{Subcommand, ValueEnum};
 use framework_programs::workspace::{cargo, root, target_dir};
 use framework_programs::{Binaries, OLDEST_KUBERNETES_VERSION};
 
+use crate::programs;
 use crate::took::Took;
 
 mod dashboard;
@@ -57,7 +60,7 @@ enum Test {
     /// Kill replicas one after the other, and print the throughput that the others lose.
     Kills {
         /// How many are killed.
-        #[arg(long, default_value_t = 10)]
+        #[arg(long, default_value_t = 10, value_parser = at_least_one())]
         runs: usize,
     },
     /// Let jobs of operators wait in queues under the CRDs of these operators, which Go downloads first.
@@ -66,10 +69,10 @@ enum Test {
     /// take.
     Poison {
         /// How many harmless and how many poisoned objects there are, of all kinds in turn.
-        #[arg(long, default_value_t = 1_000)]
+        #[arg(long, default_value_t = 1_000, value_parser = at_least_one())]
         objects: usize,
         /// How many good Frameworks run each time.
-        #[arg(long, default_value_t = 1_000)]
+        #[arg(long, default_value_t = 1_000, value_parser = at_least_one())]
         frameworks: usize,
     },
     /// Let Prometheus, which is built first, scrape a real run, and ask it each query and each alert.
@@ -81,7 +84,7 @@ enum Test {
     /// Walk more seeds through the simulated cluster.
     Sim {
         /// How many seeds to walk.
-        #[arg(long, default_value_t = 20_000)]
+        #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
         seeds: u64,
         /// The first seed.
         #[arg(long, default_value_t = 0)]
@@ -90,10 +93,10 @@ enum Test {
     /// Rescale more Frameworks at random on a real control plane.
     Storm {
         /// How many Frameworks there are.
-        #[arg(long, default_value_t = 100)]
+        #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
         frameworks: u64,
         /// How many rescales there are, over all Frameworks.
-        #[arg(long, default_value_t = 1_000)]
+        #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
         rescales: u64,
         /// The seed of the users' actions.
         #[arg(long, default_value_t = 1)]
@@ -107,10 +110,10 @@ enum Test {
     /// the time, and print how long they take.
     Tenants {
         /// How many Frameworks the other tenant has.
-        #[arg(long, default_value_t = 5_000)]
+        #[arg(long, default_value_t = 5_000, value_parser = at_least_one())]
         frameworks: usize,
         /// How many Frameworks of the first tenant run each time.
-        #[arg(long, default_value_t = 100)]
+        #[arg(long, default_value_t = 100, value_parser = at_least_one())]
         lives: usize,
     },
     /// Take a cluster with live Frameworks from an earlier commit's controller to this one, and back.
@@ -121,13 +124,13 @@ enum Test {
         #[arg(long, value_enum)]
         scenario: Scenario,
         /// How many Frameworks or TrainJobs there are; each scenario has a default of its own.
-        #[arg(long, visible_alias = "jobs")]
+        #[arg(long, visible_alias = "jobs", value_parser = at_least_one())]
         frameworks: Option<usize>,
         /// Over how many seconds their expiries are spread.
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
         over_seconds: u32,
         /// The requests that the controller may send in a second.
-        #[arg(long, default_value_t = 5_000)]
+        #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(1..))]
         qps: u32,
     },
 }
@@ -139,7 +142,7 @@ pub(crate) struct Chaos {
     #[arg(long, default_value_t = 10)]
     minutes: u64,
     /// How many Frameworks of three Tasks run at a time.
-    #[arg(long, default_value_t = 300)]
+    #[arg(long, default_value_t = 300, value_parser = at_least_one())]
     frameworks: usize,
     /// The seed of the order of the injections and of the Frameworks.
     #[arg(long, default_value_t = 1)]
@@ -147,6 +150,18 @@ pub(crate) struct Chaos {
     /// The only kind of injection, such as KillLeader: ten of it in each round, instead of one of each kind.
     #[arg(long)]
     only: Option<String>,
+}
+
+/// A test of nothing would pass.
+fn at_least_one() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..)
+}
+
+impl Arguments {
+    /// Whether this program becomes another one, which ends its own children.
+    pub(crate) fn become_another_program(&self) -> bool {
+        matches!(self.test, Test::Upgrade(_))
+    }
 }
 
 /// The kind of a wave.
@@ -203,7 +218,7 @@ pub(crate) fn chaos(chaos: &Chaos) -> Result<()> {
     let line = fs::read_to_string(&summary).context("the run left no summary");
     // A file that stays does no harm.
     let _ = fs::remove_file(&summary);
-    line.iter().for_each(|line| print!("{line}"));
+    line.iter().try_for_each(|line| write!(io::stdout(), "{line}"))?;
     outcome.and(line.map(drop))
 }
 
@@ -316,6 +331,7 @@ impl Scenario {
 
 /// The gate runs on the newest version only: the programs of another version take minutes to build.
 fn oldest(tests: &[String]) -> Result<()> {
+    programs::check(tests)?;
     let began = Instant::now();
     let programs = Binaries::oldest()?;
     eprintln!("Kubernetes {OLDEST_KUBERNETES_VERSION} is ready after {}", Took(began.elapsed()));
@@ -402,6 +418,26 @@ mod tests {
                     *name != "FRAMEWORK_WAVE_SCENARIO" || texts.contains(&format!("Some(\"{value}\")"));
                 assert!(known, "{line}: no test knows {value}");
             }
+        }
+    }
+
+    #[test]
+    fn a_test_of_nothing_is_refused() {
+        for line in [
+            "kills --runs 0",
+            "poison --objects 0",
+            "poison --frameworks 0",
+            "sim --seeds 0",
+            "storm --frameworks 0",
+            "storm --rescales 0",
+            "fuzz --inputs 0",
+            "tenants --frameworks 0",
+            "tenants --lives 0",
+            "wave --scenario both --frameworks 0",
+            "wave --scenario both --qps 0",
+        ] {
+            let refused = Line::try_parse_from(std::iter::once("soak").chain(line.split(' ')));
+            assert!(refused.is_err_and(|error| error.to_string().contains("0 is not in 1..")), "{line}");
         }
     }
 

@@ -3,8 +3,8 @@
 //! All steps run in order, also after a failure, so that one run shows every failure. At the end the gate
 //! lists each step with its result and time, the tests that failed, and the commands that repeat them. Only
 //! the programs of the test cluster are built beside the other steps: their first build takes minutes, and
-//! tests that waited for it would run out of time. That build ends with this process, however this process
-//! ends. The test programs are compiled first, and then run in [`lanes`] side by side.
+//! tests that waited for it would run out of time. The test programs are compiled first, and then run in
+//! [`lanes`] side by side. All that the gate starts ends with it, however it ends.
 
 use std::fmt;
 use std::process::Stdio;
@@ -14,7 +14,7 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 use framework_programs::{Binaries, Program};
 
-use crate::leash::{Leashed, end_with_input};
+use crate::leash::Leashed;
 use crate::took::Took;
 
 mod lanes;
@@ -30,9 +30,9 @@ pub(crate) struct Arguments {
     /// Run this step alone.
     #[arg(long, value_enum)]
     only: Option<Step>,
-    /// End with the standard input: how the gate starts the build beside it.
+    /// Build the programs and say nothing more: how the gate builds them beside its other steps.
     #[arg(long, hide = true, requires = "only")]
-    leashed: bool,
+    beside: bool,
 }
 
 /// A step of the gate, in the order in which they run.
@@ -118,8 +118,7 @@ impl Outcome {
 
 /// Runs the gate or a step of it; an error names the commands that repeat the failed steps.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    if arguments.leashed {
-        end_with_input();
+    if arguments.beside {
         return Ok(build_programs()?);
     }
     let began = Instant::now();
@@ -182,7 +181,7 @@ struct Build {
 
 impl Build {
     fn start() -> Result<Build> {
-        let child = Leashed::start(&["test", "--only=programs", "--leashed"], Stdio::inherit())?;
+        let child = Leashed::start(["test", "--only=programs", "--beside"], Stdio::inherit())?;
         Ok(Build { child, began: Instant::now() })
     }
 

@@ -21,6 +21,17 @@ fn printed(arguments: &[&str]) -> String {
 }
 
 #[test]
+fn the_help_has_the_name_of_the_command_and_says_where_the_options_are() {
+    let help = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_xtask")).args(arguments).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(help(&["--help"]).contains("Usage: cargo xtask <COMMAND>\n"), "{}", help(&["--help"]));
+    let demo = help(&["help", "demo"]);
+    assert!(demo.contains("Usage: cargo xtask demo ") && demo.contains("`--help`"), "{demo}");
+}
+
+#[test]
 fn a_command_becomes_its_program_with_all_arguments() {
     for (arguments, expected) in [
         (&["demo"][..], "framework-demo demo --controller frameworkcontroller"),

@@ -4,6 +4,7 @@
 //! the audit log, bytes by the API server's own metric, CPU by the kernel, less the CPU at rest. For
 //! comparison the first number is also run with the requests of the original: the whole object each time.
 
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -29,7 +30,7 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 1000, value_parser = at_least_one())]
     tasks: usize,
     /// How often each barrier asks before the last IP is there.
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 4, value_parser = at_least_one())]
     looks: usize,
 }
 
@@ -63,19 +64,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     cluster.install(&root().join("deploy/crds"))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        println!("| way | barriers | tables each | whole reads each | kB each | API server CPU, ms each |");
-        println!("|---|---|---|---|---|---|");
+        let mut out = io::stdout();
+        let columns = "way | barriers | tables each | whole reads each | kB each | API server CPU, ms each";
+        writeln!(out, "| {columns} |\n|---|---|---|---|---|---|")?;
         let first = arguments.barriers.first().map(|count| (Way::TheOriginals, *count));
         for (way, count) in arguments.barriers.iter().map(|count| (Way::Ours, *count)).chain(first) {
             let cost = measure(&cluster, arguments, way, count).await?;
             let each = |sum: f64| sum / count as f64;
-            println!(
+            writeln!(
+                out,
                 "| {way:?} | {count} | {:.1} | {:.1} | {:.1} | {:.1} |",
                 each(cost.tables),
                 each(cost.objects),
                 each(cost.bytes) / 1000.0,
                 each(cost.cpu) * 1000.0,
-            );
+            )?;
         }
         Ok(())
     })
@@ -243,7 +246,8 @@ async fn write_status(client: &kube::Client, path: &str, tasks: usize, addressed
     send(client, "PATCH", &path, &json!({ "status": status })).await.map(drop)
 }
 
-/// Without a barrier there is no cost of one, and without a Task no IP that it waits for.
+/// Without a barrier there is no cost of one, without a Task no IP that it waits for, and without a look no
+/// request.
 fn at_least_one() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..)
 }

@@ -4,11 +4,13 @@
 //! counts. The audit log has no bodies there, as on clusters that carry load.
 
 use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use framework_programs::output::note;
 use framework_programs::workspace::root;
 use framework_testcluster::{Cluster, Component, Options, audit_log};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -47,12 +49,18 @@ pub(crate) struct Arguments {
         value_enum,
         value_delimiter = ',',
         default_value = "framework",
-        value_name = "SYSTEMS"
+        value_name = "SYSTEMS",
+        requires = "scenario"
     )]
     systems: Vec<System>,
     /// The requests that a controller of Frameworks may send in a second. Without --scenario, each has its
     /// own.
-    #[arg(long, default_value_t = 5000)]
+    #[arg(
+        long,
+        default_value_t = 5000,
+        requires = "scenario",
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     qps: u32,
     /// The numbers of replicas of this project's controller; with several, one run after another for each.
     /// More than one share the Frameworks by Leases.
@@ -61,6 +69,7 @@ pub(crate) struct Arguments {
         value_delimiter = ',',
         default_value = "1",
         value_name = "NUMBERS",
+        requires = "scenario",
         value_parser = clap::value_parser!(u8).range(1..=HOSTS.len() as i64)
     )]
     replicas: Vec<u8>,
@@ -68,11 +77,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PROGRAM")]
     reference: Option<PathBuf>,
     /// Multiplies the number of jobs and their arrival rate.
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "scenario", value_parser = factor)]
     scale: f64,
     /// Multiplies the duration of the scenario: the number of jobs and all times in it, which are starts,
     /// runs, rescales, deadlines, TTLs and the time between kills. Rates, levels and `timeoutSeconds` stay.
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "scenario", value_parser = factor)]
     shorten: f64,
     /// How many Pods kwok, which plays the kubelets, patches at the same time. On a busy API server few
     /// workers let thousands of Pods wait. Without --scenario, each has its own; otherwise kwok's default, 4.
@@ -91,6 +100,11 @@ pub(crate) struct Arguments {
     /// Build nothing: take frameworkcontroller and loadtest from this directory.
     #[arg(long, value_name = "DIR")]
     programs: Option<PathBuf>,
+}
+
+fn factor(text: &str) -> Result<f64, &'static str> {
+    let factor = text.parse::<f64>().ok().filter(|factor| *factor > 0.0 && factor.is_finite());
+    factor.ok_or("must be a number above 0")
 }
 
 /// Runs it; fails if a service level was missed, or if it could not be run.
@@ -117,7 +131,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         );
         task.check()?;
     }
+    if let Some(program) = &arguments.reference {
+        ensure!(program.is_file(), "--reference: there is no program {}", program.display());
+    }
     let programs = Programs::find(arguments.programs.as_deref())?;
+    for task in &tasks {
+        let mut check = std::process::Command::new(&programs.loadtest);
+        let checked = check.arg("check").arg(scenario_file(&task.scenario)).stdout(Stdio::null()).status();
+        ensure!(checked.context("starting the load test")?.success(), "{} is not valid", task.scenario);
+    }
     let (mut missed, mut signals) = (Vec::new(), None);
     for task in &tasks {
         missed.extend(compare(task, arguments, &programs, &mut signals)?);
@@ -203,7 +225,7 @@ fn perform(
     out: &Path,
     signals: &mut Option<Signals>,
 ) -> Result<bool> {
-    eprintln!("starting a control plane");
+    note("starting a control plane");
     let kwok_workers = task.kwok_workers;
     let cluster = Cluster::start(Options { nodes: NODES, kwok_workers, ..options() })?;
     cluster.install(&root().join("deploy/crds"))?;
@@ -268,7 +290,7 @@ fn perform(
     }
     let kept = watched?;
     if let Some(group) = &arguments.lives {
-        println!("{system:?}:");
+        writeln!(io::stdout(), "{system:?}:")?;
         print_lives(group, &cluster, programs)?;
     }
     Ok(kept)
@@ -279,7 +301,7 @@ fn print_lives(group: &str, cluster: &Cluster, programs: &Programs) -> Result<()
     let mut lives = std::process::Command::new(&programs.loadtest);
     lives.arg("lives").arg(audit_log(cluster.dir())).args(["--group", group]);
     if !lives.status().context("starting the load test")?.success() {
-        eprintln!("there are no lives of group {group} to show");
+        note(format_args!("there are no lives of group {group} to show"));
     }
     Ok(())
 }

@@ -174,8 +174,35 @@ fn a_system_or_a_number_of_replicas_named_twice_is_refused() {
 }
 
 #[test]
+fn a_scenario_that_is_not_valid_is_refused_before_a_cluster_starts() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = bench(dir.path(), "{efficiency: 1}", &[]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && stderr.contains("efficiency"), "{stderr}");
+    assert!(stderr.contains("tiny.yaml is not valid") && !stderr.contains("control plane"), "{stderr}");
+}
+
+#[test]
+fn settings_that_no_run_would_use_are_refused() {
+    for (arguments, expected) in [
+        (&["--shorten", "0.1"][..], "--scenario <NAME>"),
+        (&["--as", "job"], "--scenario <NAME>"),
+        (&["--scenario", "burst", "--scale", "0"], "must be a number above 0"),
+        (&["--scenario", "burst", "--shorten", "inf"], "must be a number above 0"),
+        (&["--scenario", "burst", "--qps", "0"], "'0' for '--qps"),
+        (&["--scenario", "burst", "--reference", "/nowhere"], "--reference: there is no program /nowhere"),
+    ] {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_framework-bench"));
+        // Without programs nothing could be run.
+        let output = program.arg("bench").args(arguments).args(["--programs", "/nowhere"]).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && stderr.contains(expected), "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
 fn a_measurement_of_no_barrier_and_one_of_no_task_are_refused() {
-    for option in ["--tasks", "--barriers"] {
+    for option in ["--tasks", "--barriers", "--looks"] {
         let output = Command::new(env!("CARGO_BIN_EXE_framework-bench"))
             .args(["barrier", option, "0"])
             // No cluster may start.

@@ -6,7 +6,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use framework_api::pod_failure::DEFAULT_CONFIG;
+use framework_programs::output::note;
 use framework_programs::workspace::{cluster_home, root};
 use framework_testcluster::{Cluster, Options, interrupt};
 use rustix::process::{Pid, Signal, kill_process};
@@ -100,15 +101,14 @@ impl State {
 async fn up(interrupted: Arc<AtomicBool>) -> Result<()> {
     let state = match State::read() {
         Some(state) => {
-            eprintln!("the cluster is already up");
+            note("the cluster is already up");
             state
         }
         None => tokio::task::spawn_blocking(move || start(None, &interrupted)).await??,
     };
-    eprintln!("kubectl is in {}; logs are in {}", state.programs.display(), state.dir.display());
-    eprintln!("stop it with: cargo xtask cluster down");
-    println!("{}", state.kubeconfig.display());
-    Ok(())
+    note(format_args!("kubectl is in {}; logs are in {}", state.programs.display(), state.dir.display()));
+    note("stop it with: cargo xtask cluster down");
+    Ok(writeln!(io::stdout(), "{}", state.kubeconfig.display())?)
 }
 
 /// Starts the holder, and passes its progress on until the cluster is up, the holder ends, or `given_up` is
@@ -144,7 +144,7 @@ fn follow(holder: &mut Child, log: &mut File, given_up: &AtomicBool) -> Result<S
         // After the check of the process, so that its last lines are not missed.
         let mut new = Vec::new();
         log.read_to_end(&mut new)?;
-        std::io::stderr().write_all(&new)?;
+        io::stderr().write_all(&new)?;
         if let Some(status) = ended {
             bail!("the cluster did not start ({status})");
         }
@@ -159,11 +159,11 @@ fn follow(holder: &mut Child, log: &mut File, given_up: &AtomicBool) -> Result<S
 
 pub(crate) fn down() -> Result<()> {
     let Some(state) = State::read() else {
-        eprintln!("the cluster is not up");
+        note("the cluster is not up");
         return Ok(());
     };
     let pid = Pid::from_raw(state.pid).context("the state file names no process")?;
-    eprintln!("stopping the cluster");
+    note("stopping the cluster");
     kill_process(pid, Signal::TERM).context("stopping the holder of the cluster")?;
     if !gone_within(&state, PATIENCE) {
         // Once it has ended, its pid may be that of another process.
@@ -174,7 +174,7 @@ pub(crate) fn down() -> Result<()> {
         ensure!(gone_within(&state, PATIENCE), "process {} or its directory {dir} is still there", state.pid);
     }
     if state.keeps_dir {
-        eprintln!("its logs and data stay in {}", state.dir.display());
+        note(format_args!("its logs and data stay in {}", state.dir.display()));
     }
     fs::remove_file(State::file()).context("removing the state file")
 }
@@ -195,12 +195,12 @@ fn serve(controller: Option<&Path>) -> Result<()> {
     let lock = File::create(cluster_home().join("lock")).context("creating the lock")?;
     // Held until this process ends: a killed `up` leaves a holder that is still starting.
     ensure!(lock.try_lock().is_ok(), "another cluster is being started or stopped: try again");
-    eprintln!("starting the control plane");
+    note("starting the control plane");
     let began = Instant::now();
     let options = Options::default();
     let keeps_dir = options.keep;
     let cluster = Cluster::start(options)?;
-    eprintln!("the control plane is ready after {:.1} s", began.elapsed().as_secs_f64());
+    note(format_args!("the control plane is ready after {:.1} s", began.elapsed().as_secs_f64()));
     cluster.install(&root().join("deploy/crds"))?;
     let controller = controller.map(|program| host(&cluster, program, &cluster_home())).transpose()?;
     let pid = i32::try_from(std::process::id())?;
@@ -231,17 +231,15 @@ pub(crate) fn host(cluster: &Cluster, program: &Path, dir: &Path) -> Result<i32>
     Ok(i32::try_from(cluster.host(CONTROLLER, program, &arguments, dir)?)?)
 }
 
-/// Runs a replica of the controller on a host of that name, beside others; returns its pid.
-pub(crate) fn host_replica(cluster: &Cluster, program: &Path, host: &'static str) -> Result<u32> {
-    let dir = cluster_home().join("demo");
-    fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
+/// Runs a replica of the controller on a host of that name, beside others; returns its pid. It logs to `dir`.
+pub(crate) fn host_replica(cluster: &Cluster, program: &Path, host: &'static str, dir: &Path) -> Result<u32> {
     let config = format!("{host}.yaml");
     let sharing = format!("sharding: true\nleaseDurationSec: {LEASE_SECONDS}\nleaseRenewIntervalSec: 1\n");
     fs::write(dir.join(&config), format!("{DEFAULT_CONFIG}\nmetricsAddress: 127.0.0.1:0\n{sharing}"))
         .with_context(|| format!("writing {config}"))?;
     let program = program.to_str().context("the controller's path is no text")?.to_owned();
     let arguments = [format!("HOSTNAME={host}"), program, "--config".into(), config];
-    Ok(cluster.host(host, Path::new("/usr/bin/env"), &arguments, &dir)?)
+    Ok(cluster.host(host, Path::new("/usr/bin/env"), &arguments, dir)?)
 }
 
 /// Where a controller that [`host`] started logs to.

@@ -5,6 +5,7 @@
 //! says. Everything that it starts ends with it, however it ends; with `--keep` everything stays, and it
 //! prints the command that stops it.
 
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -35,7 +36,7 @@ pub(crate) struct Arguments {
     replicas: Option<u8>,
     /// Run this controller; `cargo xtask` builds one if none is named.
     #[arg(long, value_name = "PROGRAM")]
-    controller: PathBuf,
+    controller: Option<PathBuf>,
 }
 
 /// Runs the demo.
@@ -46,8 +47,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 async fn prepare(arguments: &Arguments, interrupted: &Arc<AtomicBool>) -> Result<()> {
     Testbed::check_free(arguments.keep)?;
-    let program = arguments.controller.canonicalize();
-    let program = program.with_context(|| format!("finding {}", arguments.controller.display()))?;
+    let program = arguments.controller.as_ref().context("--controller is needed: name a program")?;
+    let program = program.canonicalize().with_context(|| format!("--controller: {}", program.display()))?;
+    ensure!(program.is_file(), "--controller: {} is not a program", program.display());
     let (keep, given_up) = (arguments.keep, Arc::clone(interrupted));
     if let Some(replicas) = arguments.replicas {
         let testbed = tokio::task::spawn_blocking(Testbed::without_a_controller).await??;
@@ -75,7 +77,7 @@ async fn show(testbed: &Testbed) -> Result<()> {
     }
     let records = testbed.audit().records()?;
     for history in &histories {
-        println!("\n{}", summary::of(history, &records));
+        writeln!(io::stdout(), "\n{}", summary::of(history, &records))?;
     }
     followed?;
     let wrong: Vec<String> = histories.iter().filter_map(|history| history.check().err()).collect();

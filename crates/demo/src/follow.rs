@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use framework_api::Framework;
+use framework_programs::output::note;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use kube::Api;
@@ -55,7 +56,7 @@ pub(crate) async fn follow(
                 Ok(Event::Apply(framework) | Event::InitApply(framework)) => record(histories, framework),
                 Ok(_) => continue,
                 // The watcher tries again by itself; `check` notices if the API server is gone for good.
-                Err(error) => eprintln!("the watch was interrupted: {error}"),
+                Err(error) => note(format_args!("the watch was interrupted: {error}")),
             },
         }
         screen.show(&histories.iter().map(Row::of).collect::<Vec<_>>())?;

@@ -4,6 +4,7 @@
 //! as the job itself would.
 
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
@@ -58,12 +59,13 @@ pub(crate) async fn show(testbed: &Testbed) -> Result<()> {
         began: Instant::now(),
         printed: BTreeMap::new(),
     };
-    println!("Two gangs of {GANG} Tasks, and a ResourceQuota with room for {ROOM} Pods.\n");
-    println!("Without a queue each gets a part of it:");
+    let mut out = io::stdout();
+    writeln!(out, "Two gangs of {GANG} Tasks, and a ResourceQuota with room for {ROOM} Pods.\n")?;
+    writeln!(out, "Without a queue each gets a part of it:")?;
     gangs.run_without_a_queue().await?;
-    println!("\nIn a queue one goes first:");
+    writeln!(out, "\nIn a queue one goes first:")?;
     gangs.run_in_a_queue().await?;
-    println!("\nNo gang waited for Pods that the other one held.");
+    writeln!(out, "\nNo gang waited for Pods that the other one held.")?;
     Ok(())
 }
 
@@ -127,7 +129,8 @@ impl Gangs<'_> {
             before.iter().sum::<i32>() == ROOM && since.elapsed() >= UNCHANGED
         })
         .await?;
-        println!("  Both wait for peers that cannot start: this would last for ever. They are deleted.");
+        let hang = "Both wait for peers that cannot start: this would last for ever. They are deleted.";
+        writeln!(io::stdout(), "  {hang}")?;
         for name in GANGS {
             self.frameworks.delete(name, &DeleteParams::foreground()).await?;
         }
@@ -219,7 +222,7 @@ impl Gangs<'_> {
             if let Some(state) = gang.state {
                 let line = format!("{name}: {state:?}, {} of {GANG} Tasks run{}", gang.running, gang.reason);
                 if self.printed.get(name) != Some(&line) {
-                    println!("  {:>5.1}s {line}", self.began.elapsed().as_secs_f64());
+                    writeln!(io::stdout(), "  {:>5.1}s {line}", self.began.elapsed().as_secs_f64())?;
                     self.printed.insert(name.to_owned(), line);
                 }
             }

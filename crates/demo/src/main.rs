@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use framework_programs::output::{CLOSED, is_closed};
 
 mod cluster;
 mod demo;
@@ -19,7 +20,7 @@ mod testbed;
 mod tests;
 
 #[derive(Parser)]
-#[command(name = "cargo xtask")]
+#[command(bin_name = "cargo xtask")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if is_closed(error.downcast_ref()) => ExitCode::from(CLOSED),
         Err(error) => {
             // Not as `main` would return it, which adds a backtrace where RUST_BACKTRACE is set.
             eprintln!("error: {error:#}");

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use kube::api::{Api, ListParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::cluster::{LEASE_SECONDS, host_replica};
-use crate::testbed::Testbed;
+use crate::testbed::{Own, Testbed};
 
 /// The names of the hosts on which replicas run.
 const HOSTS: [&str; 5] = ["replica-0", "replica-1", "replica-2", "replica-3", "replica-4"];
@@ -47,7 +48,8 @@ struct Show<'a> {
 
 /// Starts the replicas, runs Frameworks, kills one replica, and shows the owners of the slots meanwhile.
 pub(crate) async fn show(testbed: &Testbed, controller: &Path, replicas: u8) -> Result<()> {
-    let cluster = testbed.own().context("replicas run beside a control plane of this process")?;
+    let own = testbed.own().context("replicas run beside a control plane of this process")?;
+    let Own { cluster, logs, .. } = own;
     let client = testbed.client().await?;
     let mut show = Show {
         testbed,
@@ -57,38 +59,39 @@ pub(crate) async fn show(testbed: &Testbed, controller: &Path, replicas: u8) -> 
         began: Instant::now(),
     };
     for host in HOSTS.into_iter().take(usize::from(replicas)) {
-        show.replicas.push((host, host_replica(cluster, controller, host)?));
+        show.replicas.push((host, host_replica(cluster, controller, host, logs)?));
     }
-    println!("{replicas} replicas start. Each owns some of the {SLOTS} slots, and the Frameworks in them:");
+    let all = format!("Each owns some of the {SLOTS} slots, and the Frameworks in them:");
+    writeln!(io::stdout(), "{replicas} replicas start. {all}")?;
     let owners = show.until("each has its share", Show::has_equal_shares).await?;
-    show.say(&format!("shares: {}", shares(&owners)));
+    show.say(&format!("shares: {}", shares(&owners)))?;
     show.create().await?;
     show.until_frameworks("all Tasks have started", |framework| started(framework) == TASKS).await?;
     let held = show.frameworks_by_owner(&owners).await?;
-    show.say(&format!("all {FRAMEWORKS} Frameworks of {TASKS} Tasks have started: {held}"));
+    show.say(&format!("all {FRAMEWORKS} Frameworks of {TASKS} Tasks have started: {held}"))?;
     let (victim, pid) = show.replicas.remove(0);
     cluster.kill_hosted(pid)?;
     let killed = Instant::now();
-    show.say(&format!("{victim} is killed with SIGKILL; its Tasks run on"));
+    show.say(&format!("{victim} is killed with SIGKILL; its Tasks run on"))?;
     let before = owners;
     let owners = show.until("the others have its slots", Show::has_equal_shares).await?;
     let after = killed.elapsed().as_secs_f64();
     let lease = format!("its Lease of {LEASE_SECONDS} s had to expire");
-    show.say(&format!("its slots were taken over after {after:.1} s: {lease}"));
+    show.say(&format!("its slots were taken over after {after:.1} s: {lease}"))?;
     let of_victim = before.iter().filter(|(_, owner)| owner.as_str() == victim);
     let taken: Owners = of_victim.map(|(slot, _)| (*slot, owners[slot].clone())).collect();
-    show.say(&format!("the slots of {victim} went to: {}", shares(&taken)));
-    show.say(&format!("shares: {}", shares(&owners)));
+    show.say(&format!("the slots of {victim} went to: {}", shares(&taken)))?;
+    show.say(&format!("shares: {}", shares(&owners)))?;
     let completed = |framework: &Framework| state(framework) == Some(State::Completed);
     show.until_frameworks("all Frameworks have completed", completed).await?;
     let held = show.frameworks_by_owner(&owners).await?;
-    show.say(&format!("all {FRAMEWORKS} Frameworks have completed: {held}"));
+    show.say(&format!("all {FRAMEWORKS} Frameworks have completed: {held}"))?;
     show.check_ends().await
 }
 
 impl Show<'_> {
-    fn say(&self, what: &str) {
-        println!("  {:>5.1}s {what}", self.began.elapsed().as_secs_f64());
+    fn say(&self, what: &str) -> Result<()> {
+        Ok(writeln!(io::stdout(), "  {:>5.1}s {what}", self.began.elapsed().as_secs_f64())?)
     }
 
     /// Waits until the owners of the slots are as asked.
@@ -181,8 +184,7 @@ impl Show<'_> {
             }
         }
         ensure!(wrong.is_empty(), "not all ended as they should:\n{wrong}");
-        println!("\nEach Framework succeeded, and no Task ran twice.");
-        Ok(())
+        Ok(writeln!(io::stdout(), "\nEach Framework succeeded, and no Task ran twice.")?)
     }
 }
 

@@ -3,10 +3,13 @@
 //! Without `--keep` this process holds the cluster, so that nothing can outlive it. With `--keep` the holder
 //! is the process that `cargo xtask cluster down` stops. Until the demo has ended, this value stops it too.
 
-use std::path::Path;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, ensure};
+use framework_programs::output::note;
 use framework_programs::workspace::{cluster_home, root};
 use framework_testcluster::{Cluster, Options, audit, audit_log};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -16,9 +19,18 @@ use crate::cluster::{self, State};
 /// The cluster of the demo.
 pub(crate) enum Testbed {
     /// Held by this process.
-    Own(Box<Cluster>),
+    Own(Box<Own>),
     /// Held by a process that stays.
     Held(Held),
+}
+
+/// A cluster that this process holds.
+pub(crate) struct Own {
+    pub(crate) cluster: Cluster,
+    /// The directory for the configs and the logs of controllers.
+    pub(crate) logs: PathBuf,
+    /// Keeps other demos out of that directory.
+    _lock: File,
 }
 
 /// A cluster that another process holds, stopped with this value unless it is kept.
@@ -30,7 +42,7 @@ pub(crate) struct Held {
 impl Drop for Held {
     fn drop(&mut self) {
         if let Err(error) = if self.kept { Ok(()) } else { cluster::down() } {
-            eprintln!("{error:#}");
+            note(format_args!("{error:#}"));
         }
     }
 }
@@ -51,27 +63,28 @@ impl Testbed {
             let pid = held.state.controller.context("the cluster has no controller")?;
             (Testbed::Held(held), pid, cluster::controller_log(&cluster_home()))
         } else {
-            let own = start()?;
-            let dir = cluster_home().join("demo");
-            let pid = cluster::host(&own, controller, &dir)?;
-            (Testbed::Own(Box::new(own)), pid, cluster::controller_log(&dir))
+            let own = Own::start()?;
+            let pid = cluster::host(&own.cluster, controller, &own.logs)?;
+            let log = cluster::controller_log(&own.logs);
+            (Testbed::Own(Box::new(own)), pid, log)
         };
-        eprintln!("the control plane is in {}", testbed.dir().display());
-        eprintln!("the controller is process {pid} and logs to {}", log.display());
+        note(format_args!("the control plane is in {}", testbed.dir().display()));
+        note(format_args!("the controller is process {pid} and logs to {}", log.display()));
         Ok(testbed)
     }
 
     /// Starts the control plane alone. Blocks.
     pub(crate) fn without_a_controller() -> Result<Testbed> {
-        let own = start()?;
-        eprintln!("the control plane is in {}", own.dir().display());
+        let own = Own::start()?;
+        note(format_args!("the control plane is in {}", own.cluster.dir().display()));
+        note(format_args!("the controllers log to {}", own.logs.display()));
         Ok(Testbed::Own(Box::new(own)))
     }
 
     /// The cluster, if this process holds it.
-    pub(crate) fn own(&self) -> Option<&Cluster> {
+    pub(crate) fn own(&self) -> Option<&Own> {
         match self {
-            Testbed::Own(cluster) => Some(cluster),
+            Testbed::Own(own) => Some(own),
             Testbed::Held(_) => None,
         }
     }
@@ -94,7 +107,7 @@ impl Testbed {
     /// Fails if the controller or a component of the control plane has ended.
     pub(crate) fn check(&self) -> Result<()> {
         match self {
-            Testbed::Own(cluster) => cluster.check()?,
+            Testbed::Own(own) => own.cluster.check()?,
             Testbed::Held(held) => {
                 ensure!(State::read().is_some(), "the process that held the cluster has ended");
                 let alive = held.state.controller.and_then(cluster::start_time).is_some();
@@ -104,38 +117,76 @@ impl Testbed {
         Ok(())
     }
 
-    /// Stops the cluster, or keeps it and prints how to reach it.
+    /// Stops the cluster, or keeps it and prints how to reach it. If it cannot be printed, the cluster stops.
     pub(crate) fn end(self) -> Result<()> {
         let Testbed::Held(mut held) = self else { return Ok(()) };
-        held.kept = true;
         let State { kubeconfig, programs, controller, .. } = &held.state;
         let controller = controller.map(|pid| format!(" (process {pid})")).unwrap_or_default();
-        println!("\nThe cluster, the controller{controller} and the Frameworks stay. Look at them with");
-        println!("  export KUBECONFIG={}", kubeconfig.display());
-        println!("  {} get frameworks", programs.join("kubectl").display());
-        println!("and stop them all with");
-        println!("  cargo xtask cluster down");
+        let all = format!("The cluster, the controller{controller} and the Frameworks");
+        let mut out = io::stdout();
+        writeln!(out, "\n{all} stay. Look at them with")?;
+        writeln!(out, "  export KUBECONFIG={}", kubeconfig.display())?;
+        writeln!(out, "  {} get frameworks", programs.join("kubectl").display())?;
+        writeln!(out, "and stop them all with")?;
+        writeln!(out, "  cargo xtask cluster down")?;
+        held.kept = true;
         Ok(())
     }
 
     fn dir(&self) -> &Path {
         match self {
-            Testbed::Own(cluster) => cluster.dir(),
+            Testbed::Own(own) => own.cluster.dir(),
             Testbed::Held(held) => &held.state.dir,
         }
     }
 
     fn kubeconfig(&self) -> &Path {
         match self {
-            Testbed::Own(cluster) => cluster.kubeconfig_path(),
+            Testbed::Own(own) => own.cluster.kubeconfig_path(),
             Testbed::Held(held) => &held.state.kubeconfig,
         }
     }
 }
 
-fn start() -> Result<Cluster> {
-    eprintln!("starting the control plane");
-    let own = Cluster::start(Options { kubectl: false, ..Options::default() })?;
-    own.install(&root().join("deploy/crds"))?;
-    Ok(own)
+impl Own {
+    fn start() -> Result<Own> {
+        let (logs, _lock) = logs(&cluster_home())?;
+        note("starting the control plane");
+        let cluster = Cluster::start(Options { kubectl: false, ..Options::default() })?;
+        cluster.install(&root().join("deploy/crds"))?;
+        Ok(Own { cluster, logs, _lock })
+    }
+}
+
+/// A directory that no other demo writes to as long as the file is open: `demo`, `demo-2` and so on.
+fn logs(home: &Path) -> Result<(PathBuf, File)> {
+    let mut number = 1;
+    loop {
+        let dir = home.join(if number == 1 { "demo".to_owned() } else { format!("demo-{number}") });
+        fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
+        let path = dir.join("lock");
+        let lock = File::create(&path).with_context(|| format!("creating {}", path.display()))?;
+        match lock.try_lock() {
+            Ok(()) => return Ok((dir, lock)),
+            Err(TryLockError::WouldBlock) => number += 1,
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("locking {}", path.display()));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn demos_at_once_log_to_different_directories() {
+        let home = tempfile::tempdir().unwrap();
+        let (first, lock) = logs(home.path()).unwrap();
+        let (second, _other) = logs(home.path()).unwrap();
+        assert_ne!(first, second);
+        drop(lock);
+        assert_eq!(logs(home.path()).unwrap().0, first, "no demo uses it any more");
+    }
 }

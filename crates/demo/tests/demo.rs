@@ -32,6 +32,8 @@ fn demo(home: &Path, controller: &Path, arguments: &[&str]) -> Child {
         .arg(controller)
         .args(arguments)
         .env("FRAMEWORK_CLUSTER_HOME", home)
+        // The directories of clusters.
+        .env("TMPDIR", home)
         // As behind a proxy: no request of the demo leaves this machine.
         .env("HTTPS_PROXY", "http://127.0.0.1:9")
         .stdin(Stdio::null())
@@ -137,6 +139,55 @@ fn an_interrupt_cleans_up() {
         stderr.read_to_string(&mut said).unwrap();
         assert!(said.contains("interrupted; nothing is left running"), "{said}");
     }
+}
+
+/// Waits for its end after the readers of its output are gone, or only that of standard output. Returns what
+/// it said meanwhile.
+fn end_without_readers(mut demo: Child, of_errors_too: bool) -> String {
+    drop(demo.stdout.take());
+    let (mut stderr, mut said) = (demo.stderr.take().unwrap(), String::new());
+    if !of_errors_too {
+        stderr.read_to_string(&mut said).unwrap();
+    }
+    drop(stderr);
+    // As a shell shows the end by SIGPIPE of another program.
+    assert_eq!(demo.wait().unwrap().code(), Some(141), "{said}");
+    said
+}
+
+#[test]
+fn a_demo_whose_reader_is_gone_ends_in_silence_and_leaves_nothing() {
+    for (arguments, of_errors_too) in [(&["--keep"][..], false), (&[], false), (&[], true)] {
+        let home = tempfile::tempdir().unwrap();
+        let said = end_without_readers(demo(home.path(), controller(), arguments), of_errors_too);
+        assert!(!said.contains("error: ") && !said.contains("panicked"), "{said}");
+        if !of_errors_too {
+            Started::read(&said).unwrap().assert_gone();
+        }
+        let left = std::fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let left: Vec<_> = left.filter(|name| name.to_string_lossy().starts_with("testcluster-")).collect();
+        assert!(left.is_empty(), "{left:?}: {said}");
+    }
+}
+
+#[test]
+fn a_controller_that_is_no_program_is_refused_before_a_cluster_starts() {
+    let home = tempfile::tempdir().unwrap();
+    let refused = |controller: &Path| {
+        let output = demo(home.path(), controller, &[]).wait_with_output().unwrap();
+        assert!(!output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert!(refused(Path::new("/nowhere")).starts_with("error: --controller: /nowhere: No such file"));
+    assert!(refused(home.path()).contains(" is not a program"));
+}
+
+#[test]
+fn the_help_has_the_name_of_the_command_and_asks_for_no_controller() {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_framework-demo"));
+    let help = program.args(["demo", "--help"]).output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    assert!(help.contains("Usage: cargo xtask demo [OPTIONS]\n"), "{help}");
 }
 
 #[test]

@@ -5,14 +5,15 @@
 //! downloaded except through `go build`, whose sums are pinned by the committed `go.sum` files.
 
 use std::fs::{self, File};
-use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Once;
 use std::time::Instant;
 
 use crate::error::Error;
 use crate::go;
+use crate::output::{Report, say};
 
 /// The version of Kubernetes that is built and that the programs report.
 pub const KUBERNETES_VERSION: &str = "v1.36.3";
@@ -159,9 +160,6 @@ static HELM: Module = Module {
     go_mod: include_str!("../go/helm/go.mod"),
     go_sum: include_str!("../go/helm/go.sum"),
 };
-
-/// Takes a line of progress.
-pub type Report<'a> = &'a dyn Fn(&str);
 
 /// A directory that holds programs of the control plane.
 #[derive(Clone, Debug)]
@@ -332,10 +330,18 @@ impl Binaries {
     }
 }
 
-/// The programs of `$KUBEBUILDER_ASSETS`, if all are there.
+/// The programs of `$KUBEBUILDER_ASSETS`, if all are there. If some are missing, it says once which.
 fn ready() -> Option<Binaries> {
+    static SAID: Once = Once::new();
     let ready = Binaries { dir: directory("KUBEBUILDER_ASSETS")? };
-    ready.missing(&Program::ALL).is_empty().then_some(ready)
+    let missing: Vec<&str> = ready.missing(&Program::ALL).into_iter().map(Program::name).collect();
+    if missing.is_empty() {
+        return Some(ready);
+    }
+    let (dir, missing) = (ready.dir.display(), missing.join(", "));
+    let why = format!("KUBEBUILDER_ASSETS is not used, and all programs are built: {dir} lacks {missing}");
+    SAID.call_once(|| say(&why));
+    None
 }
 
 /// The directory that a variable names, if it is set. It is absolute: programs are built and started in other
@@ -389,13 +395,6 @@ fn cache_root() -> Result<PathBuf, Error> {
             Some(caches.join("frameworkcontroller").join("testcluster"))
         })
         .ok_or(Error::NoCacheDirectory)
-}
-
-/// Prints a line of progress, past the capture of the test harness: a silent wait of minutes looks like a
-/// hang.
-pub fn say(line: &str) {
-    // A closed stderr is no reason to stop.
-    let _ = writeln!(std::io::stderr(), "testcluster: {line}");
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! - The programs are built on first use from the Go module proxy ([`Binaries`]) and cached outside the work
-//!   tree. Set `KUBEBUILDER_ASSETS` to use ready ones, `FRAMEWORK_TESTCLUSTER_CACHE` to choose the cache.
+//!   tree. Set `KUBEBUILDER_ASSETS` to use ready ones of a directory that has all of them, and
+//!   `FRAMEWORK_TESTCLUSTER_CACHE` to choose the cache.
 //! - For another version, change `crates/programs/go/<module>/go.mod`, run `go mod tidy` there, and adapt
 //!   [`KUBERNETES_VERSION`]. The new programs get a directory of their own in the cache.
 //!   `go/kubernetes-oldest` and [`Binaries::oldest`] have the oldest supported version.

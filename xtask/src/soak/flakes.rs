@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use framework_programs::Binaries;
 use framework_programs::workspace::{cargo, target_dir};
 
-use crate::programs::integration_tests;
+use crate::programs::{self, integration_tests};
 use crate::test::Tally;
 use crate::took::Took;
 
@@ -42,6 +42,7 @@ struct Failures {
 
 /// Runs all programs, also after a failure; fails if a run failed.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    programs::check(&arguments.program)?;
     let programs = if arguments.program.is_empty() { end_to_end()? } else { arguments.program.clone() };
     let dir = target_dir().join("soak/flakes");
     fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
@@ -65,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
     }
     eprintln!("{runs} runs in {}", Took(began.elapsed()));
-    print!("{}", failures.table(arguments.times));
+    write!(io::stdout(), "{}", failures.table(arguments.times))?;
     ensure!(failures.outputs.is_empty(), "{} tests failed at least once", failures.outputs.len());
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! `cargo xtask soak fuzz`: the fuzz targets of the decoders, with more inputs than in the gate.
 
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
@@ -10,7 +10,7 @@ use framework_programs::workspace::cargo;
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Arguments {
     /// How many inputs each target gets.
-    #[arg(long, default_value_t = 1_000_000)]
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     inputs: u64,
     /// The seed of the inputs.
     #[arg(long, default_value_t = 2)]
@@ -39,7 +39,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     for line in BufReader::new(targets.stdout.take().context("its output is piped")?).lines() {
         let line = line.context("reading its output")?;
         played += usize::from(line.contains(PLAYED));
-        println!("{line}");
+        writeln!(io::stdout(), "{line}")?;
     }
     ensure!(targets.wait().context("waiting for cargo")?.success(), "a decoder failed");
     ensure!(played > 0, "no target ran");

@@ -2,6 +2,7 @@
 //! carries agree: the one in the program, and the bill of materials beside it.
 
 use std::collections::BTreeSet;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -38,7 +39,8 @@ pub(super) fn run() -> Result<()> {
     cargo(&tools, &[&["cyclonedx"], &describe[..]].concat())?;
     let listed = bill(&root().join(format!("{PROGRAM}_bin.cdx.json")))?;
     let missing: Vec<_> = within.difference(&listed).collect();
-    println!("{} crates in the program, {} in its bill of materials", within.len(), listed.len());
+    let (own, all) = (within.len(), listed.len());
+    writeln!(io::stdout(), "{own} crates in the program, {all} in its bill of materials")?;
     ensure!(!within.is_empty(), "the program has no list of its crates");
     ensure!(missing.is_empty(), "the bill of materials lacks crates of the program: {missing:?}");
     Ok(())

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use framework_api::crd;
+use framework_programs::output::note;
 use framework_programs::workspace::root;
 use framework_testcluster::{Cluster, Component, Options};
 
@@ -88,7 +89,7 @@ fn of_schemas(programs: &Programs) -> Result<()> {
 
 /// Prints the table of a measurement of the load test with these CustomResourceDefinitions.
 fn measure(measurement: &str, programs: &Programs, crds: &Path, arguments: &[&str]) -> Result<()> {
-    eprintln!("starting a control plane");
+    note("starting a control plane");
     let feature_gates = if measurement == "selector-cost" { vec![SHARDED.to_owned()] } else { vec![] };
     let cluster = Cluster::start(Options { nodes: 1, feature_gates, ..options() })?;
     cluster.install(crds)?;

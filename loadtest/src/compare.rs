@@ -10,9 +10,10 @@ use anyhow::{Result, bail, ensure};
 
 use crate::figure::{Figure, figures};
 use crate::number::{count, ratio, short};
-use crate::report::{Report, Run};
+use crate::report::{Level, Report, Run};
 use crate::saved;
 use crate::scenario::Scenario;
+use crate::terminal::{note, print};
 use noise::{Significance, bound, holds_elsewhere, judge};
 
 /// The arguments of `loadtest compare`.
@@ -57,17 +58,18 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         .and_then(|(before, after)| compare(&before, &after));
     match compared {
         Ok(comparison) => {
-            print!("{}", comparison.shown(arguments.all));
+            print(comparison.shown(arguments.all))?;
             Ok(if comparison.is_worse() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
         }
         Err(error) => {
-            eprintln!("error: {error:#}");
+            note(format_args!("error: {error:#}"));
             Ok(ExitCode::from(2))
         }
     }
 }
 
-/// Compares run by run. The error names why the reports cannot be compared.
+/// Compares the runs of each system and profile: of several, their medians. The error names why the reports
+/// cannot be compared.
 pub fn compare(before: &Report, after: &Report) -> Result<Comparison> {
     let work = |report: &Report| {
         let scenario = &report.scenario;
@@ -81,19 +83,20 @@ pub fn compare(before: &Report, after: &Report) -> Result<Comparison> {
     if !same_machine {
         comparison.notes.push("The machines differ: only counts and bytes are judged.".into());
     }
+    let (ours, theirs) = (variants(before), variants(after));
     let mut pairs = 0;
-    for run in &before.runs {
-        match counterpart(run, after) {
-            Some(other) => {
+    for runs in &ours {
+        match counterpart(runs, &theirs) {
+            Some(others) => {
                 pairs += 1;
-                comparison.runs(run, other, same_machine);
+                comparison.runs(runs, others, same_machine);
             }
-            None => comparison.notes.push(format!("{} is only in the first.", run.title())),
+            None => comparison.notes.push(format!("{} is only in the first.", runs[0].title())),
         }
     }
     ensure!(pairs > 0, "the reports have no system in common");
-    for run in after.runs.iter().filter(|run| counterpart(run, before).is_none()) {
-        comparison.notes.push(format!("{} is only in the second.", run.title()));
+    for runs in theirs.iter().filter(|runs| counterpart(runs, &ours).is_none()) {
+        comparison.notes.push(format!("{} is only in the second.", runs[0].title()));
     }
     Ok(comparison)
 }
@@ -109,9 +112,27 @@ fn other_work(one: &Scenario, other: &Scenario) -> Option<&'static str> {
     fields.into_iter().find_map(|(field, is_same)| (!is_same).then_some(field))
 }
 
-/// The run of the same system and profile.
-fn counterpart<'a>(run: &Run, report: &'a Report) -> Option<&'a Run> {
-    report.runs.iter().find(|other| (&other.system, &other.profile) == (&run.system, &run.profile))
+/// The runs of one system and profile: at least one.
+type Variant<'a> = Vec<&'a Run>;
+
+fn variants(report: &Report) -> Vec<Variant<'_>> {
+    let mut variants: Vec<Variant<'_>> = Vec::new();
+    for run in &report.runs {
+        match variants.iter_mut().find(|runs| is_same_variant(runs[0], run)) {
+            Some(runs) => runs.push(run),
+            None => variants.push(vec![run]),
+        }
+    }
+    variants
+}
+
+fn is_same_variant(one: &Run, other: &Run) -> bool {
+    (&one.system, &one.profile) == (&other.system, &other.profile)
+}
+
+/// The runs of the same system and profile.
+fn counterpart<'a>(runs: &[&Run], all: &'a [Variant<'a>]) -> Option<&'a Variant<'a>> {
+    all.iter().find(|others| is_same_variant(others[0], runs[0]))
 }
 
 fn is_same_machine(before: &Report, after: &Report) -> bool {
@@ -140,44 +161,57 @@ impl Comparison {
         self.changes.iter().any(|change| change.significance == Significance::Worse)
     }
 
-    fn runs(&mut self, before: &Run, after: &Run, same_machine: bool) {
-        let title = before.title();
-        self.ends(before, after, &title);
+    fn runs(&mut self, before: &[&Run], after: &[&Run], same_machine: bool) {
+        let title = before[0].title();
+        if before.len() + after.len() > 2 {
+            let (first, second) = (count(before.len(), "run"), count(after.len(), "run"));
+            self.notes.push(format!("{title}: medians of {first} in the first, {second} in the second."));
+        }
+        let is_given_up = self.ends(before, after, &title);
         self.levels(before, after, &title);
-        if before.given_up.is_some() || after.given_up.is_some() {
+        if is_given_up {
             return self
                 .notes
                 .push(format!("{title}: the figures of a run that was given up are not compared."));
         }
-        let (first, second) = (figures(before), figures(after));
-        for figure in &first {
-            match named(&second, figure).or_else(|| absent(figure, after)) {
-                Some(other) => self.judge(&title, figure, &other, same_machine),
-                None => self.notes.push(format!("{title}: {} is known only of the first.", figure.name)),
+        let (before, after) = (all_figures(before), all_figures(after));
+        let mut names: Vec<&Figure> = Vec::new();
+        for figure in before.iter().chain(&after).flat_map(|(_, figures)| figures) {
+            if names.iter().all(|known| known.name != figure.name) {
+                names.push(figure);
             }
         }
-        for figure in second.iter().filter(|figure| named(&first, figure).is_none()) {
-            match absent(figure, before) {
-                Some(none) => self.judge(&title, &none, figure, same_machine),
-                None => self.notes.push(format!("{title}: {} is known only of the second.", figure.name)),
+        for figure in names {
+            let name = &figure.name;
+            match (median(figure, &before), median(figure, &after)) {
+                (Some(one), Some(other)) => self.judge(&title, &one, &other, same_machine),
+                (one, _) => {
+                    let of = if one.is_some() { "first" } else { "second" };
+                    self.notes.push(format!("{title}: {name} is known only of the {of}."));
+                }
             }
         }
     }
 
-    fn ends(&mut self, before: &Run, after: &Run, title: &str) {
-        let significance = match (&before.given_up, &after.given_up) {
+    /// Judges whether a run was given up. Returns whether any was.
+    fn ends(&mut self, before: &[&Run], after: &[&Run], title: &str) -> bool {
+        let given_up = |runs: &[&Run]| runs.iter().find_map(|run| run.given_up.clone());
+        let (first, second) = (given_up(before), given_up(after));
+        let significance = match (&first, &second) {
+            (None, None) => return false,
+            (Some(_), Some(_)) => return true,
             (None, Some(_)) => Significance::Worse,
             (Some(_), None) => Significance::Better,
-            _ => return,
         };
-        let said = |run: &Run| run.given_up.as_ref().map_or("done".into(), |why| format!("given up: {why}"));
-        let values = format!("{} → {}", said(before), said(after));
+        let said = |why: Option<String>| why.map_or("done".into(), |why| format!("given up: {why}"));
+        let values = format!("{} → {}", said(first), said(second));
         self.changes.push(Change { run: title.into(), name: "the run".into(), values, significance });
+        true
     }
 
-    fn levels(&mut self, before: &Run, after: &Run, title: &str) {
-        for level in &after.levels {
-            let Some(old) = before.levels.iter().find(|old| old.name == level.name) else { continue };
+    fn levels(&mut self, before: &[&Run], after: &[&Run], title: &str) {
+        for Level { name, .. } in &after[0].levels {
+            let (Some(old), Some(level)) = (worst(before, name), worst(after, name)) else { continue };
             let significance = match (old.met, level.met) {
                 (true, false) => Significance::Worse,
                 (false, true) => Significance::Better,
@@ -248,8 +282,28 @@ impl Comparison {
     }
 }
 
-fn named(figures: &[Figure], like: &Figure) -> Option<Figure> {
-    figures.iter().find(|figure| figure.name == like.name).cloned()
+/// A level of several runs: that of the first one that misses it, or of the first one that has it.
+fn worst<'a>(runs: &[&'a Run], name: &str) -> Option<&'a Level> {
+    let found = runs.iter().filter_map(|run| run.levels.iter().find(|level| level.name == name));
+    let levels: Vec<&Level> = found.collect();
+    levels.iter().find(|level| !level.met).or(levels.first()).copied()
+}
+
+/// Each run with its figures.
+fn all_figures<'a>(runs: &[&'a Run]) -> Vec<(&'a Run, Vec<Figure>)> {
+    runs.iter().map(|run| (*run, figures(run))).collect()
+}
+
+/// The median of a figure over the runs that know it.
+fn median(like: &Figure, runs: &[(&Run, Vec<Figure>)]) -> Option<Figure> {
+    let of = |(run, figures): &(&Run, Vec<Figure>)| {
+        let found = figures.iter().find(|figure| figure.name == like.name).cloned();
+        found.or_else(|| absent(like, run))
+    };
+    let mut all: Vec<Figure> = runs.iter().filter_map(of).collect();
+    all.sort_by(|one, other| one.value.total_cmp(&other.value));
+    let (lower, upper) = (all.get(all.len().checked_sub(1)? / 2)?, all.get(all.len() / 2)?);
+    Some(Figure { value: (lower.value + upper.value) / 2.0, ..lower.clone() })
 }
 
 /// The value of a figure for a run that lacks it. It is 0 if a kind of request or an outcome did not occur;

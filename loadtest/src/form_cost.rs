@@ -20,6 +20,7 @@ use crate::process::Watched;
 use crate::sampler::{ALLOCATED_BYTES, ALLOCATED_OBJECTS};
 use crate::scenario::Scenario;
 use crate::status_cost::{Reading, Target, status, written};
+use crate::terminal::print;
 
 const RUN: &str = "form-cost";
 const ROLE: &str = "w";
@@ -112,11 +113,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
         Ok::<_, anyhow::Error>(costs)
     })?;
-    println!("| request | bytes of the body | allocated | objects | ms |");
-    println!("|---|---|---|---|---|");
+    print("| request | bytes of the body | allocated | objects | ms |\n|---|---|---|---|---|\n")?;
     for (form, Cost { bytes, allocated, objects, milliseconds }) in Form::ALL.into_iter().zip(costs) {
         let (bytes, allocated, objects) = (size(bytes), size(allocated), whole(objects as usize));
-        println!("| {} | {bytes} | {allocated} | {objects} | {milliseconds:.2} |", form.name());
+        let form = form.name();
+        print(format_args!("| {form} | {bytes} | {allocated} | {objects} | {milliseconds:.2} |\n"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -11,6 +11,7 @@ use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams, Preconditions};
 
 use crate::report::Kill;
+use crate::terminal::note;
 
 /// The label of the controller's Pods, as its manifests have it.
 const LABEL: &str = "app.kubernetes.io/name=frameworkcontroller";
@@ -58,14 +59,16 @@ impl Kills {
             match self.kill_oldest().await {
                 Ok(Some(replica)) => {
                     let kill = Kill { replica, at_seconds: start.elapsed().as_secs_f64() };
-                    eprintln!("{:4.0} s: {} is killed", kill.at_seconds, kill.replica);
+                    note(format_args!("{:4.0} s: {} is killed", kill.at_seconds, kill.replica));
                     killed.lock().unwrap_or_else(PoisonError::into_inner).push(kill);
                 }
-                Ok(None) => eprintln!("no replica is killed at this turn: fewer than {FEWEST} are there"),
+                Ok(None) => {
+                    note(format_args!("no replica is killed at this turn: fewer than {FEWEST} are there"));
+                }
                 Err(kube::Error::Api(status)) if status.code == 403 => {
                     return Err(kube::Error::Api(status)).context("killing a Pod of the controller");
                 }
-                Err(error) => eprintln!("no replica is killed at this turn: {error}"),
+                Err(error) => note(format_args!("no replica is killed at this turn: {error}")),
             }
         }
     }

@@ -44,5 +44,6 @@ pub mod selector_cost;
 pub mod start;
 pub mod status_cost;
 pub mod system;
+pub mod terminal;
 pub mod tracker;
 pub mod watch_cost;

@@ -11,6 +11,7 @@ use framework_audit::{Log, Record};
 use jiff::Timestamp;
 
 use crate::number::{count, time, whole};
+use crate::terminal::print;
 use crate::tracker::percentile;
 
 /// The parts that are shown first.
@@ -134,8 +135,8 @@ fn step(record: &Record, group: &str) -> Option<(String, Step)> {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let lives = Lives::read(&Log::new(arguments.log.clone()), &arguments.group)?;
     ensure!(lives.count > 0, "{}: no Framework of group {}", arguments.log.display(), arguments.group);
-    println!("{} of group {}:\n", count(lives.count, "Framework"), arguments.group);
-    print!("{}", lives.table());
+    let heading = format!("{} of group {}", count(lives.count, "Framework"), arguments.group);
+    print(format_args!("{heading}:\n\n{}", lives.table()))?;
     Ok(ExitCode::SUCCESS)
 }
 

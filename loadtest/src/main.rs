@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use framework_loadtest::number::count;
 use framework_loadtest::scenario::Scenario;
+use framework_loadtest::terminal::{note, print};
 use framework_loadtest::{
     compare, form_cost, lives, output, plan, render, request_cost, selector_cost, start, status_cost,
     watch_cost,
@@ -71,7 +72,7 @@ fn main() -> ExitCode {
         Command::Plan(arguments) => plan::run(&arguments),
     };
     outcome.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
+        note(format_args!("error: {error:#}"));
         ExitCode::FAILURE
     })
 }
@@ -79,6 +80,6 @@ fn main() -> ExitCode {
 fn check(file: &Path) -> Result<ExitCode> {
     let scenario = Scenario::read(file)?;
     let (jobs, tasks) = (count(scenario.jobs(), "job"), count(scenario.tasks(), "Task"));
-    println!("{}: {jobs}, {tasks}", scenario.name);
+    print(format_args!("{}: {jobs}, {tasks}\n", scenario.name))?;
     Ok(ExitCode::SUCCESS)
 }

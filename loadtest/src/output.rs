@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::page::page;
 use crate::report::Report;
 use crate::saved;
+use crate::terminal::note;
 
 /// The files of a report.
 const FILES: [&str; 2] = ["report.json", "report.html"];
@@ -79,7 +80,7 @@ pub fn write(report: &Report, out: &Path) -> Result<()> {
         let path = out.join(name);
         fs::write(&path, text).with_context(|| format!("--out: writing {}", path.display()))?;
     }
-    eprintln!("the report is {}", out.join("report.html").display());
+    note(format_args!("the report is {}", out.join("report.html").display()));
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! The few fields of watched objects that the load test reads; the rest is not decoded.
 
+use framework_api::State;
 use kube::core::{Object, ObjectMeta};
 use serde::{Deserialize, Serialize};
 
@@ -101,6 +102,8 @@ pub struct Observation {
     pub name: String,
     /// Its phase.
     pub phase: Phase,
+    /// The state of a Framework that has a status.
+    pub state: Option<State>,
     /// Its outcome, once it is known.
     pub outcome: Option<&'static str>,
     /// `metadata.resourceVersion`, which orders the changes of all objects; 0 if it is not a number.
@@ -137,6 +140,7 @@ impl Observation {
         Some(Observation {
             name: object.metadata.name.clone()?,
             phase,
+            state: status.and_then(|status| serde_json::from_value(status.state.as_str().into()).ok()),
             outcome,
             version: version(&object.metadata),
         })
@@ -152,6 +156,7 @@ impl Observation {
         Some(Observation {
             name: object.metadata.name.clone()?,
             phase,
+            state: None,
             outcome,
             version: version(&object.metadata),
         })
@@ -180,6 +185,7 @@ impl Observation {
         Some(Observation {
             name: object.metadata.name.clone()?,
             phase,
+            state: None,
             outcome,
             version: version(&object.metadata),
         })

@@ -1,6 +1,5 @@
 //! `loadtest render` makes a page of a report, `loadtest trim` makes a report small enough to be kept.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -8,6 +7,7 @@ use anyhow::{Context, Result};
 
 use crate::page::page;
 use crate::saved;
+use crate::terminal::print;
 
 /// The arguments of `loadtest render` and `loadtest trim`.
 #[derive(clap::Args)]
@@ -32,7 +32,7 @@ pub fn trim(arguments: &Arguments) -> Result<ExitCode> {
 fn write(out: Option<&Path>, text: &str) -> Result<ExitCode> {
     match out {
         Some(path) => std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))?,
-        None => std::io::stdout().write_all(text.as_bytes()).context("writing to standard output")?,
+        None => print(text)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -102,6 +102,10 @@ pub struct Totals {
     pub peak_tasks: Option<usize>,
     /// Jobs by outcome: `Succeeded`, `Failed`, `DeadlineExceeded`, `Deleted`, `Unfinished`.
     pub outcomes: BTreeMap<String, usize>,
+    /// The times that Frameworks were seen in each state that they left, by the arrival of watch events.
+    /// `transition` is the state. One that is passed within one status write is not seen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub states: Vec<Latency>,
     /// The replicas of the controller that were killed, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kills: Vec<Kill>,
@@ -186,6 +190,9 @@ pub struct Requests {
     pub write_efficiency: Option<f64>,
     /// The same against 2n + 8, the floor without writes that record created objects or show Tasks running.
     pub write_efficiency_strict: Option<f64>,
+    /// The same against 2n + 7: besides, no write announces the creation of the ConfigMap.
+    #[serde(default)]
+    pub write_efficiency_least: Option<f64>,
     /// Own requests that were answered with a code of 400 or above.
     pub refused: usize,
     /// Own GETs and LISTs.

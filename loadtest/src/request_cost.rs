@@ -23,6 +23,7 @@ use crate::process::Watched;
 use crate::sampler::{ALLOCATED_BYTES, ALLOCATED_OBJECTS};
 use crate::scenario::Scenario;
 use crate::status_cost::{Reading, Target};
+use crate::terminal::print;
 
 const RUN: &str = "request-cost";
 /// Pods are bound to a node that nothing plays, so that each change of them is ours.
@@ -141,10 +142,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
         Ok::<_, anyhow::Error>(costs)
     })?;
-    println!("| request | allocated by the API server | objects |");
-    println!("|---|---|---|");
+    print("| request | allocated by the API server | objects |\n|---|---|---|\n")?;
     for cost in &costs {
-        println!("| {} | {} | {} |", cost.request, size(cost.allocated), whole(cost.objects as usize));
+        let (allocated, objects) = (size(cost.allocated), whole(cost.objects as usize));
+        print(format_args!("| {} | {allocated} | {objects} |\n", cost.request))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -133,6 +133,7 @@ impl Counted {
             floor: floor.map(|floor| floor.full),
             write_efficiency: floor.and_then(|floor| against(floor.full)),
             write_efficiency_strict: floor.and_then(|floor| against(floor.strict)),
+            write_efficiency_least: floor.and_then(|floor| against(floor.least)),
             refused: self.refused,
             reads: self.reads,
             per_job: self.own as f64 / scenario.jobs() as f64,
@@ -200,6 +201,8 @@ mod tests {
         assert_eq!((requests.own, requests.refused, requests.reads, counted.pods), (3, 1, 1, 1));
         assert_eq!((requests.floor, requests.unreconciled), (Some(15), Some(1)));
         assert_eq!((requests.write_efficiency, requests.per_task), (Some(5.0), 1.5));
+        let lower = (requests.write_efficiency_strict, requests.write_efficiency_least);
+        assert_eq!(lower, (Some(4.0), Some(11.0 / 3.0)));
         assert_eq!(requests.rows.len(), 7);
         assert!(requests.rows.iter().any(|row| row.resource == "configmaps (slot map)"));
         let series = counted.series(2.0);

@@ -29,6 +29,7 @@ use crate::report::{Bytes, Requests, Run, Throughput, Totals, Used};
 use crate::sampler::{self, Sampler};
 use crate::scenario::{Queues, Scenario};
 use crate::system::System;
+use crate::terminal::note;
 use crate::tracker::{Tracker, latency};
 
 /// The interval of samples.
@@ -92,12 +93,12 @@ pub async fn run(setup: &Setup, interrupted: impl Future<Output = ()>) -> Result
     };
     let mut outcome = measure(setup, &id, interrupted).await;
     if setup.cleanup {
-        eprintln!("removing the objects of the run");
+        note("removing the objects of the run");
         if let Err(error) = clean_up(setup, &id, made).await {
             let problem = format!("the objects of the run could not be removed: {error:#}");
             match &mut outcome {
                 Ok(run) => run.totals.problems.push(problem),
-                Err(_) => eprintln!("{problem}"),
+                Err(_) => note(problem),
             }
         }
     }
@@ -134,7 +135,7 @@ async fn prepare(setup: &Setup) -> Result<bool> {
             namespace.name,
             count(left, "job")
         );
-        eprintln!("removing {} of earlier load tests", count(left, "job"));
+        note(format_args!("removing {} of earlier load tests", count(left, "job")));
         namespace.clear(None).await?;
     }
     namespace.make().await
@@ -151,10 +152,11 @@ async fn prepare_queues(setup: &Setup, queues: &Queues, id: &str) -> Result<bool
             "the cluster has {} of earlier load tests: remove them with --remove-leftovers",
             count(left, "namespace")
         );
-        eprintln!("removing {} of earlier load tests", count(left, "namespace"));
+        note(format_args!("removing {} of earlier load tests", count(left, "namespace")));
         namespace.clear_queues(None).await?;
     }
-    eprintln!("making {} with {} each", count(queues.namespaces, "namespace"), count(queues.queues, "Queue"));
+    let (namespaces, each) = (count(queues.namespaces, "namespace"), count(queues.queues, "Queue"));
+    note(format_args!("making {namespaces} with {each} each"));
     namespace.make_queues(queues, id).await?;
     Ok(false)
 }
@@ -256,12 +258,12 @@ fn print_progress(setup: &Setup, tracked: &SharedTracker, start: Instant) {
     let tracker = lock(tracked);
     let counts =
         tracker.names().counted.iter().map(|(name, phase)| format!("{name} {}", tracker.count(*phase)));
-    eprintln!(
+    note(format_args!(
         "{:4.0} s: of {} {}",
         start.elapsed().as_secs_f64(),
         count(setup.scenario.jobs(), "job"),
         counts.collect::<Vec<_>>().join(", "),
-    );
+    ));
 }
 
 /// The report of the run, with the figures that are known.
@@ -352,6 +354,7 @@ fn totals(scenario: &Scenario, tracker: &Tracker, after: &After) -> Totals {
         pods: after.counted.as_ref().map_or(0, |counted| counted.pods),
         peak_tasks: Some(tracker.peak(tasks)),
         outcomes: by_outcome,
+        states: tracker.states(),
         kills: Vec::new(),
         problems: after.problems.clone(),
     }

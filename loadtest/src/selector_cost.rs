@@ -27,6 +27,7 @@ use crate::received::Received;
 use crate::sampler::{ALLOCATED_BYTES, ALLOCATED_OBJECTS};
 use crate::scenario::Scenario;
 use crate::status_cost::{Reading, Target, status, written};
+use crate::terminal::print;
 
 const RUN: &str = "selector-cost";
 
@@ -134,16 +135,15 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
         Ok::<_, anyhow::Error>(costs)
     })?;
-    println!("The PATCH that labels a Framework: {} allocated.\n", size(label));
-    println!(
+    print(format_args!("The PATCH that labels a Framework: {} allocated.\n\n", size(label)))?;
+    print(format_args!(
         "| {} replicas select by | allocated for all lists | bytes | allocated for a status write \
-         | objects | ms | events | bytes |",
+         | objects | ms | events | bytes |\n|---|---|---|---|---|---|---|---|\n",
         arguments.replicas
-    );
-    println!("|---|---|---|---|---|---|---|---|");
+    ))?;
     for cost in &costs {
-        println!(
-            "| {} | {} | {} | {} | {} | {:.2} | {:.1} | {} |",
+        print(format_args!(
+            "| {} | {} | {} | {} | {} | {:.2} | {:.1} | {} |\n",
             cost.selection,
             size(cost.listed_allocated),
             size(cost.listed),
@@ -152,7 +152,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             cost.milliseconds,
             cost.events,
             size(cost.received),
-        );
+        ))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,6 @@
 //! `loadtest run`: a scenario on the cluster of a kubeconfig.
 
+use std::fmt::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -22,6 +23,7 @@ use crate::run::{Setup, run};
 use crate::sampler::controller_version;
 use crate::scenario::Scenario;
 use crate::system::{FLOOR_AGENT, System};
+use crate::terminal::{note, print};
 
 /// The arguments of `loadtest run`.
 #[derive(clap::Args)]
@@ -87,7 +89,7 @@ pub fn start(arguments: &Arguments) -> Result<ExitCode> {
     let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
     let report = runtime.block_on(report(arguments))?;
     let written = output::write(&report, &arguments.out);
-    report.runs.iter().for_each(print);
+    report.runs.iter().try_for_each(|run| print(shown(run)?))?;
     written?;
     Ok(if report.is_met() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -105,19 +107,19 @@ async fn report(arguments: &Arguments) -> Result<Report> {
     let setup = setup(arguments, scenario.clone()).await?;
     let mut versions = versions(&setup).await?;
     versions.insert("loadtest".into(), env!("CARGO_PKG_VERSION").into());
-    eprintln!(
+    note(format_args!(
         "{}: {} with {}, by {}",
         scenario.name,
         count(scenario.jobs(), "job"),
         count(scenario.tasks(), "Task"),
         setup.name
-    );
+    ));
     let interrupted = async {
         // Without a signal handler, the run is never interrupted.
         if stop_signal().await.is_err() {
             std::future::pending::<()>().await;
         }
-        eprintln!("interrupted: the report has the figures so far");
+        note("interrupted: the report has the figures so far");
     };
     let done = run(&setup, interrupted).await?;
     Ok(Report {
@@ -201,7 +203,7 @@ async fn versions(setup: &Setup) -> Result<std::collections::BTreeMap<String, St
     Ok(versions)
 }
 
-fn print_replicas(replicas: &[Replica]) {
+fn show_replicas(out: &mut String, replicas: &[Replica]) -> fmt::Result {
     for (at, replica) in replicas.iter().enumerate() {
         let known = [
             replica.slots.map(|slots| count(slots, "slot")),
@@ -210,69 +212,76 @@ fn print_replicas(replicas: &[Replica]) {
             replica.process.as_ref().map(|process| time(process.cpu_seconds)),
             replica.process.as_ref().map(|process| size(process.rss_peak_bytes as f64)),
         ];
-        println!("replica {}: {}", at + 1, known.into_iter().flatten().collect::<Vec<_>>().join(", "));
+        writeln!(out, "replica {}: {}", at + 1, known.into_iter().flatten().collect::<Vec<_>>().join(", "))?;
     }
+    Ok(())
 }
 
-/// Prints the result of a run in a few lines.
-fn print(run: &Run) {
-    let requests = &run.requests;
+/// The result of a run in a few lines.
+fn shown(run: &Run) -> Result<String, fmt::Error> {
+    let (requests, mut out) = (&run.requests, String::new());
     let task = if run.queue.is_some() { "unit" } else { "Task" };
-    println!(
+    writeln!(
+        out,
         "{}: {}, {}, {}",
         run.system,
         time(run.elapsed_seconds),
         rate(run.throughput.jobs_per_second, "job"),
         rate(run.throughput.tasks_per_second, "Task")
-    );
+    )?;
     if let Some(why) = &run.given_up {
-        println!("given up: {why}");
+        writeln!(out, "given up: {why}")?;
     }
     for problem in &run.totals.problems {
-        println!("problem: {problem}");
+        writeln!(out, "problem: {problem}")?;
     }
     if requests.source != "none" {
         let efficiency = requests.write_efficiency.map_or("not known".into(), short);
-        println!(
+        writeln!(
+            out,
             "{}, {} for each {task}, {} refused, {}; write efficiency {efficiency}",
             count(requests.own, "request"),
             short(requests.per_task),
             whole(requests.refused),
             count(requests.reads, "read")
-        );
+        )?;
     }
     if let Some(queue) = &run.queue {
         let over = queue.over_admitted.map_or("not known".to_owned(), whole);
-        println!(
+        writeln!(
+            out,
             "{} released, {}; beyond the quota: {over}",
             count(queue.releases, "unit"),
             queue.releases_per_second.map_or("rate not known".to_owned(), |each| rate(each, "unit"))
-        );
+        )?;
     }
     for kill in &run.totals.kills {
-        println!("{} was killed after {}", kill.replica, time(kill.at_seconds));
+        writeln!(out, "{} was killed after {}", kill.replica, time(kill.at_seconds))?;
     }
     for process in &run.used.processes {
-        println!(
+        writeln!(
+            out,
             "{}: {} of processor time, {} for each {task}, at most {} of memory",
             process.name,
             time(process.cpu_seconds),
             time(process.cpu_milliseconds_per_task / 1000.0),
             size(process.rss_peak_bytes as f64)
-        );
+        )?;
     }
     if run.used.replicas.len() > 1 {
-        print_replicas(&run.used.replicas);
+        show_replicas(&mut out, &run.used.replicas)?;
     }
     for level in &run.levels {
         let measured = level.measured.map_or("not measured".into(), short);
-        println!(
+        writeln!(
+            out,
             "{} {} {}: {measured}",
             if level.met { "met   " } else { "MISSED" },
             level.name,
             level.bound
-        );
+        )?;
     }
+    Ok(out)
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ use crate::process::Watched;
 use crate::sampler::{ALLOCATED_BYTES, ALLOCATED_OBJECTS};
 use crate::scenario::Scenario;
 use crate::system::System;
+use crate::terminal::print;
 
 /// A raw status of more Tasks is too large for etcd.
 const LARGEST_RAW: usize = 1000;
@@ -107,18 +108,18 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let costs = runtime.block_on(measure(arguments))?;
     let shipped = "shipped".to_owned();
     let variant = arguments.variant.as_ref().unwrap_or(&shipped);
-    println!("| schema | Tasks | form | bytes of the write | allocated by the API server | objects | ms |");
-    println!("|---|---|---|---|---|---|---|");
+    let columns = "schema | Tasks | form | bytes of the write | allocated by the API server | objects | ms";
+    print(format_args!("| {columns} |\n|---|---|---|---|---|---|---|\n"))?;
     for cost in &costs {
-        println!(
-            "| {variant} | {} | {} | {} | {} | {} | {:.2} |",
+        print(format_args!(
+            "| {variant} | {} | {} | {} | {} | {} | {:.2} |\n",
             whole(cost.tasks),
             cost.form,
             size(cost.bytes as f64),
             size(cost.allocated),
             whole(cost.objects as usize),
             cost.milliseconds
-        );
+        ))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -68,12 +68,14 @@ impl System {
             System::Framework | System::Floor | System::Queue => {
                 let floors = scenario.groups.iter().map(|group| {
                     let one = Floor::of(group)?;
-                    Some(Floor { full: one.full * group.jobs, strict: one.strict * group.jobs })
+                    Some([one.full, one.strict, one.least].map(|each| each * group.jobs))
                 });
-                let mut sum = Floor { full: 0, strict: 0 };
+                let mut sum = Floor::default();
                 for floor in floors {
-                    let floor = floor?;
-                    sum = Floor { full: sum.full + floor.full, strict: sum.strict + floor.strict };
+                    let [full, strict, least] = floor?;
+                    sum.full += full;
+                    sum.strict += strict;
+                    sum.least += least;
                 }
                 Some(sum)
             }
@@ -82,12 +84,14 @@ impl System {
 }
 
 /// The least number of requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Floor {
     /// With the writes that record created objects and show Tasks running.
     pub full: usize,
     /// Without those writes.
     pub strict: usize,
+    /// And without the write that announces the creation of the ConfigMap.
+    pub least: usize,
 }
 
 impl Floor {
@@ -98,11 +102,11 @@ impl Floor {
     pub fn of(group: &Group) -> Option<Floor> {
         if group.unit.is_some() {
             // One status write for Enqueued, one for Dequeued.
-            return Some(Floor { full: 2, strict: 2 });
+            return Some(Floor { full: 2, strict: 2, least: 2 });
         }
         if group.expire_at_seconds.is_some() {
             // One status write that accepts it, and its deletion.
-            return Some(Floor { full: 2, strict: 2 });
+            return Some(Floor { full: 2, strict: 2, least: 2 });
         }
         if !group.rescale.is_empty() {
             return None;
@@ -112,7 +116,8 @@ impl Floor {
         let rounds = usize::try_from(rounds.max().unwrap_or(0)).unwrap_or(0);
         let expires = usize::from(group.ttl_seconds_after_finished.is_some());
         let base = 2 * pods + expires;
-        Some(Floor { full: base + 11 + 4 * rounds, strict: base + 8 + 3 * rounds })
+        let (full, retries) = (base + 11 + 4 * rounds, 3 * rounds);
+        Some(Floor { full, strict: base + 8 + retries, least: base + 7 + retries })
     }
 }
 
@@ -128,10 +133,11 @@ mod tests {
     #[test]
     fn the_floor_is_that_of_all_jobs() {
         let tasks = "taskRoles: [{name: w, taskNumber: 20}]";
-        assert_eq!(floor(tasks), Some(Floor { full: 510, strict: 480 }));
+        assert_eq!(floor(tasks), Some(Floor { full: 510, strict: 480, least: 470 }));
         let retried = "pods: 60, taskRoles: [{name: w, taskNumber: 20, exitCode: 1, retries: 2}]";
-        assert_eq!(floor(retried), Some(Floor { full: 10 * (120 + 11 + 8), strict: 10 * (120 + 8 + 6) }));
+        assert_eq!(floor(retried), Some(Floor { full: 1390, strict: 1340, least: 1330 }), "120 for the Pods");
         assert_eq!(floor(&format!("{tasks}, rescale: [{{afterSeconds: 1, taskNumber: 3}}]")), None);
-        assert_eq!(floor(&format!("{tasks}, expireAtSeconds: 9")), Some(Floor { full: 20, strict: 20 }));
+        let expiring = Floor { full: 20, strict: 20, least: 20 };
+        assert_eq!(floor(&format!("{tasks}, expireAtSeconds: 9")), Some(expiring));
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use framework_api::State;
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 
@@ -23,6 +24,8 @@ struct TrackedJob {
     /// When it expires.
     expiry: Option<Timestamp>,
     seen: BTreeMap<Phase, Instant>,
+    /// The state of its last event, and when the first event with it arrived.
+    state: Option<(State, Instant)>,
     /// When the event of its exceeded deadline, or of its deletion, arrived.
     acted: Option<Timestamp>,
     outcome: Option<&'static str>,
@@ -47,6 +50,8 @@ pub struct Tracker {
     jobs: BTreeMap<String, TrackedJob>,
     /// The phases that jobs reached, in the order of their events, for the plots.
     arrivals: Vec<(Instant, Phase)>,
+    /// The seconds that jobs of a group were seen in a state, one number for each time that one left it.
+    in_states: BTreeMap<(String, State), Vec<f64>>,
     names: PhaseNames,
     /// The watch was restarted, so changes may have been missed.
     gaps: bool,
@@ -60,10 +65,20 @@ impl Tracker {
 
     /// Adds a job that is scheduled for `wanted`.
     pub fn expect(&mut self, name: String, group: &str, wanted: Instant) {
-        let (deadline, expiry, seen, acted, outcome, quota_period, on_running) = Default::default();
-        let group = group.to_owned();
-        let job =
-            TrackedJob { group, wanted, deadline, expiry, seen, acted, outcome, quota_period, on_running };
+        let (deadline, expiry, acted, outcome, quota_period, on_running) = Default::default();
+        let (group, seen, state) = (group.to_owned(), BTreeMap::new(), None);
+        let job = TrackedJob {
+            group,
+            wanted,
+            deadline,
+            expiry,
+            seen,
+            state,
+            acted,
+            outcome,
+            quota_period,
+            on_running,
+        };
         self.jobs.insert(name, job);
     }
 
@@ -144,6 +159,7 @@ impl Tracker {
                 let _ = on_running.send(());
             }
         }
+        self.entered(&observation.name, observation.state, at);
         self.reached(&observation.name, observation.phase, at);
     }
 
@@ -158,7 +174,21 @@ impl Tracker {
             job.acted.get_or_insert(wall);
             job.quota_period.until.get_or_insert(version);
         }
+        self.entered(name, None, at);
         self.reached(name, Phase::Deleted, at);
+    }
+
+    /// Takes in the state of a job; none once it is gone.
+    fn entered(&mut self, name: &str, state: Option<State>, at: Instant) {
+        let Some(job) = self.jobs.get_mut(name) else { return };
+        if job.state.map(|(known, _)| known) == state {
+            return;
+        }
+        let next = state.map(|state| (state, at));
+        if let Some((left, since)) = std::mem::replace(&mut job.state, next) {
+            let seconds = at.saturating_duration_since(since).as_secs_f64();
+            self.in_states.entry((job.group.clone(), left)).or_default().push(seconds);
+        }
     }
 
     fn reached(&mut self, name: &str, phase: Phase, at: Instant) {
@@ -241,6 +271,14 @@ impl Tracker {
             latencies.extend(latency(EXPIRY_LATENCY, group, expired));
         }
         latencies
+    }
+
+    /// The times that the jobs of each group were seen in each state that they left, in the order of a life.
+    pub fn states(&self) -> Vec<Latency> {
+        let of = |((group, state), seconds): (&(String, State), &Vec<f64>)| {
+            latency(&format!("{state:?}"), group, seconds.clone())
+        };
+        self.in_states.iter().filter_map(of).collect()
     }
 
     /// The jobs in each phase over time, and the latencies of the jobs that reached a phase in each second.
@@ -361,6 +399,40 @@ mod tests {
         assert_eq!(tracker.peak(|_| 20), 20);
         let series = tracker.series(start, 3.0);
         assert_eq!(series[0].points, [(0.0, 0.0), (1.0, 0.0), (2.0, 1.0), (3.0, 1.0)]);
+    }
+
+    #[test]
+    fn a_state_is_timed_from_its_first_event_to_that_of_the_next() {
+        let (mut tracker, start) = (Tracker::default(), Instant::now());
+        let (at, wall) = (|ms| start + Duration::from_millis(ms), Timestamp::UNIX_EPOCH);
+        tracker.expect("a0".into(), "a", start);
+        for (state, ms) in [
+            ("", 50),
+            ("AttemptPreparing", 100),
+            ("AttemptRunning", 200),
+            ("AttemptRunning", 900),
+            ("AttemptDeletionPending", 1200),
+            // A retry with a delay of three seconds.
+            ("AttemptCompleted", 1300),
+            ("AttemptPreparing", 4300),
+            ("AttemptRunning", 4600),
+            ("Completed", 6600),
+        ] {
+            tracker.saw(&framework(state, None), at(ms), wall);
+        }
+        let seen = |tracker: &Tracker| {
+            let states = tracker.states().into_iter();
+            states.map(|state| (state.transition, state.count, state.p50, state.max)).collect::<Vec<_>>()
+        };
+        let expected = [
+            ("AttemptPreparing".to_owned(), 2, 0.1, 0.3),
+            ("AttemptRunning".to_owned(), 2, 1.0, 2.0),
+            ("AttemptDeletionPending".to_owned(), 1, 0.1, 0.1),
+            ("AttemptCompleted".to_owned(), 1, 3.0, 3.0),
+        ];
+        assert_eq!(seen(&tracker), expected, "states that no event had are left out, and Completed lasts");
+        tracker.gone("a0", 7, at(9600), wall);
+        assert_eq!(seen(&tracker)[4..], [("Completed".to_owned(), 1, 3.0, 3.0)]);
     }
 
     #[test]

@@ -27,6 +27,7 @@ use crate::sampler::{ALLOCATED_BYTES, ALLOCATED_OBJECTS};
 use crate::scenario::Scenario;
 use crate::selector_cost::{Selection, shares};
 use crate::status_cost::{Reading, Target};
+use crate::terminal::print;
 
 const RUN: &str = "watch-cost";
 const ROLE: &str = "w";
@@ -139,12 +140,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
         Ok::<_, anyhow::Error>(costs)
     })?;
-    println!("| replicas | encoding | allocated for a change of a Pod | objects | ms | received |");
-    println!("|---|---|---|---|---|---|");
+    let columns = "replicas | encoding | allocated for a change of a Pod | objects | ms | received";
+    print(format_args!("| {columns} |\n|---|---|---|---|---|---|\n"))?;
     for Cost { round: (replicas, encoding), allocated, objects, milliseconds, received } in costs {
         let encoding = if replicas == 0 { "–".to_owned() } else { format!("{encoding:?}") };
         let (allocated, objects, received) = (size(allocated), whole(objects as usize), size(received));
-        println!("| {replicas} | {encoding} | {allocated} | {objects} | {milliseconds:.2} | {received} |");
+        let costs = format!("{allocated} | {objects} | {milliseconds:.2} | {received}");
+        print(format_args!("| {replicas} | {encoding} | {costs} |\n"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -145,10 +145,11 @@ fn cards(run: &Run) -> Html {
 }
 
 fn efficiency(run: &Run) -> String {
-    let strict =
-        run.requests.write_efficiency_strict.map(|strict| format!("{} against 2n + 8", short(strict)));
-    let floor = run.requests.floor.map(|floor| format!("{} of {}", whole(floor), whole(run.requests.own)));
-    [floor, strict].into_iter().flatten().collect::<Vec<_>>().join("; ")
+    let requests = &run.requests;
+    let floor = requests.floor.map(|floor| format!("{} of {}", whole(floor), whole(requests.own)));
+    let strict = requests.write_efficiency_strict.map(|share| format!("{} against 2n + 8", short(share)));
+    let least = requests.write_efficiency_least.map(|share| format!("{} against 2n + 7", short(share)));
+    [floor, strict, least].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
 fn card(title: &str, figure: String, remark: String) -> Html {

@@ -16,6 +16,7 @@ pub fn of_run(report: &Report, run: &Run) -> Html {
     let parts = [
         titled("Levels", levels(run)),
         titled("Latencies", latencies(run)),
+        titled("Time in each state", states(run)),
         titled("Processes", processes(run)),
         titled("Replicas", replicas(run)),
         titled("Killed replicas", kills(run)),
@@ -60,6 +61,23 @@ fn latencies(run: &Run) -> Html {
     let remark = if few { tag("p", &[("class", "quiet")], [text(remark)]) } else { Html::default() };
     [table(&["from → to", "jobs", "p50", "p90", "p99", "max"], rows), remark].into_iter().collect()
 }
+
+/// A row for each state that Frameworks were seen in; empty for other jobs, and for older reports.
+fn states(run: &Run) -> Html {
+    let mut rows: Vec<Vec<Cell>> = run.totals.states.iter().map(latency).collect();
+    // The names are long, and do not break on a narrow screen.
+    rows.iter_mut().for_each(|row| drop(row.remove(P90)));
+    if rows.is_empty() {
+        return Html::default();
+    }
+    let remark = "From the first watch event with a state to that of the next state. States that are passed \
+                  within one status write do not appear.";
+    let table = table(&["state", "seen", "p50", "p99", "max"], rows);
+    [table, tag("p", &[("class", "quiet")], [text(remark)])].into_iter().collect()
+}
+
+/// Its place in a row of a latency.
+const P90: usize = 3;
 
 fn latency(latency: &Latency) -> Vec<Cell> {
     let percentile = |seconds: f64, share: f64| {

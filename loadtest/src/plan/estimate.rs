@@ -25,6 +25,8 @@ pub struct Estimate {
     pub name: String,
     /// The value with its unit, or that it is not known.
     pub value: String,
+    /// The value as a number of processors, bytes, or requests or bytes a second; `None` if it is not known.
+    pub number: Option<f64>,
     /// The run that it is extrapolated from, or the one that is missing.
     pub from: String,
     /// The demand in multiples of that run.
@@ -91,7 +93,8 @@ fn other_size(figure: &str, source: Source, demand: &Demand) -> Result<Option<St
 }
 
 fn unknown(name: String, lacking: &str) -> Estimate {
-    Estimate { name, value: "not known".into(), from: lacking.into(), distance: "–".into() }
+    let (value, from, distance) = ("not known".into(), lacking.into(), "–".into());
+    Estimate { name, value, number: None, from, distance }
 }
 
 /// A figure in proportion to the Tasks that come and go.
@@ -107,17 +110,23 @@ fn flow(
         return Ok(unknown(name.into(), lacking));
     };
     let each = sum / source.run.totals.tasks as f64;
-    passing(demand, source, name.into(), shown(each * demand.tasks_per_second()))
+    passing(demand, source, name.into(), each * demand.tasks_per_second(), shown)
 }
 
 /// A figure from one run, in proportion to the rate of Tasks.
-fn passing(demand: &Demand, source: Source, name: String, value: String) -> Result<Estimate> {
+fn passing(
+    demand: &Demand,
+    source: Source,
+    name: String,
+    number: f64,
+    shown: impl Fn(f64) -> String,
+) -> Result<Estimate> {
     let (asked, measured) = (demand.tasks_per_second(), source.run.throughput.tasks_per_second);
     let mut distance = distance(&name, &source.name(), asked, measured, "Tasks/s")?;
     if let Some(size) = other_size(&name, source, demand)? {
         distance += &format!(", {size}");
     }
-    Ok(Estimate { name, value, from: source.name(), distance })
+    Ok(Estimate { name, value: shown(number), number: Some(number), from: source.name(), distance })
 }
 
 fn processor(demand: &Demand, sources: &[Source], name: &str) -> Result<Estimate> {
@@ -134,8 +143,8 @@ fn shared(demand: &Demand, name: &str) -> (String, f64) {
 
 fn controller(demand: &Demand, sources: &[Source]) -> Result<Estimate> {
     let (name, replicas) = shared(demand, "controller: processors");
-    let known = |run: &Run| Some(run.controller()?.cpu_seconds);
-    flow(demand, sources, &name, LOCAL, known, |used| short(used / replicas))
+    let known = |run: &Run| Some(run.controller()?.cpu_seconds / replicas);
+    flow(demand, sources, &name, LOCAL, known, short)
 }
 
 fn memory(demand: &Demand, sources: &[Source]) -> Result<Estimate> {
@@ -150,13 +159,14 @@ fn memory(demand: &Demand, sources: &[Source]) -> Result<Estimate> {
     // Beyond the run, memory that a warm process kept counts as that of Tasks.
     let idle = if wanted <= tasks / measured { idle } else { 0.0 };
     let share = (peak - idle).max(0.0) / tasks;
-    let value = format!("{} ({} for each Task)", size(idle / measured + share * wanted), size(share));
+    let number = idle / measured + share * wanted;
+    let value = format!("{} ({} for each Task)", size(number), size(share));
     let from = source.name();
     let mut distance = distance(&name, &from, wanted, tasks / measured, "Tasks at one time")?;
     if let Some(size) = other_size(&name, source, demand)? {
         distance += &format!(", {size}");
     }
-    Ok(Estimate { name, value, from, distance })
+    Ok(Estimate { name, value, number: Some(number), from, distance })
 }
 
 fn own_requests(demand: &Demand, sources: &[Source]) -> Result<Vec<Estimate>> {
@@ -176,10 +186,10 @@ fn own_requests(demand: &Demand, sources: &[Source]) -> Result<Vec<Estimate>> {
         false => count as f64 / totals.jobs as f64 * demand.churn,
     };
     let sum: f64 = kinds.iter().map(|((resource, _), count)| each_second(resource, *count)).sum();
-    let mut all = vec![passing(demand, source, "own requests/s".into(), short(sum))?];
+    let mut all = vec![passing(demand, source, "own requests/s".into(), sum, short)?];
     for ((resource, verb), requests) in &kinds {
-        let value = short(each_second(resource, *requests));
-        all.push(passing(demand, source, format!("of them {verb} {resource}"), value)?);
+        let number = each_second(resource, *requests);
+        all.push(passing(demand, source, format!("of them {verb} {resource}"), number, short)?);
     }
     Ok(all)
 }

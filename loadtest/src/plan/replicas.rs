@@ -1,5 +1,5 @@
-//! The part of docs/capacity.md about several replicas: what one of them uses, and needs for a plan. It is
-//! made of the report whose runs have different numbers of replicas.
+//! The part of docs/capacity.md about several replicas: what one of them uses, and needs for a plan, and what
+//! they hold within limits. It is made of the report whose runs have different numbers of replicas.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -9,11 +9,18 @@ use crate::report::{Replica, Report, Run};
 
 use super::demand::Demand;
 use super::estimate::{Estimate, estimates};
-use super::source::{PROFILE, SYSTEM, of_replicas, sources};
+use super::limits::{Limits, table_of};
+use super::source::{PROFILE, SYSTEM, Source, of_replicas, sources};
 use super::table::row;
 
 /// The plan that several replicas share: Frameworks at one time, Tasks of each, Frameworks/s.
 const DEMAND: (u32, u32, f64) = (5000, 20, 3.0);
+/// The limits that the held loads are shown for: those of deploy/base, and less memory with more requests.
+const LIMITS: [Limits; 2] = [
+    Limits { memory: 2.0 * GIB, processors: 1.0, qps: 80.0, api_server: 2.0 },
+    Limits { memory: 0.5 * GIB, processors: 1.0, qps: 1000.0, api_server: 4.0 },
+];
+const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 /// The rows of a plan that the replicas divide, without the addition for several of them.
 const DIVIDED: [&str; 2] = ["controller: processors", "controller: memory"];
 
@@ -43,7 +50,8 @@ pub fn generated(reports: &[Report]) -> String {
         let numbers = report.runs.iter().filter(|run| is_ours(run)).map(Run::replica_count);
         numbers.collect::<BTreeSet<_>>().len() > 1
     };
-    reports.iter().find(has_several).map(|report| measured(report) + &planned(report)).unwrap_or_default()
+    let section = |report: &Report| measured(report) + &planned(report) + &held(report);
+    reports.iter().find(has_several).map(section).unwrap_or_default()
 }
 
 fn is_ours(run: &Run) -> bool {
@@ -100,10 +108,7 @@ fn planned(report: &Report) -> String {
         whole(tasks as usize),
         short(churn)
     );
-    let mut numbers: Vec<u32> =
-        all.iter().filter_map(|source| u32::try_from(source.run.replica_count()).ok()).collect();
-    numbers.dedup();
-    for replicas in numbers.into_iter().filter_map(NonZeroU32::new) {
+    for replicas in numbers(&all) {
         let demand = Demand { frameworks, tasks, churn, replicas };
         let cells = match estimates(&demand, &of_replicas(&all, replicas.get())) {
             Ok(estimates) => DIVIDED.map(|name| value(&estimates, name)),
@@ -111,6 +116,29 @@ fn planned(report: &Report) -> String {
         };
         let cells: Vec<String> = [whole(replicas.get() as usize)].into_iter().chain(cells).collect();
         out += &row(&cells);
+    }
+    out
+}
+
+/// The numbers of replicas that the runs have.
+fn numbers(all: &[Source]) -> Vec<NonZeroU32> {
+    let number = |source: &Source| NonZeroU32::new(u32::try_from(source.run.replica_count()).ok()?);
+    let mut numbers: Vec<NonZeroU32> = all.iter().filter_map(number).collect();
+    numbers.dedup();
+    numbers
+}
+
+/// The largest load that each number of replicas holds within limits.
+fn held(report: &Report) -> String {
+    let all = sources(std::slice::from_ref(report), SYSTEM, None);
+    let tasks = DEMAND.1;
+    let mut out = format!(
+        "\n## What N replicas hold\nThe largest load in Frameworks of {} Tasks, extrapolated from the runs \
+         above ([how to read it](#how-many-replicas)).\n",
+        whole(tasks as usize)
+    );
+    for limits in &LIMITS {
+        out += &format!("\n{}\n\n{}", limits.sentence(), table_of(tasks, &numbers(&all), limits, &all));
     }
     out
 }

@@ -68,7 +68,7 @@ fn rate(releases: &[u64]) -> Option<f64> {
     for (number, after) in releases.iter().enumerate() {
         let name = format!("a{number}");
         tracker.expect(name.clone(), "a", start);
-        let seen = Observation { name, phase: Phase::Running, outcome: None, version: 1 };
+        let seen = Observation { name, phase: Phase::Running, state: None, outcome: None, version: 1 };
         tracker.saw(&seen, start + Duration::from_millis(*after), Timestamp::UNIX_EPOCH);
     }
     judge(&scenario, queues, &tracker, |_| None).releases_per_second

@@ -116,6 +116,23 @@ fn the_capacity_page_shows_what_several_replicas_divide() {
     );
     assert!(page.contains("| 4 | 133 | 23.5 MiB (×2.00) |"), "{page}");
     assert!(page.contains("| replicas | processors | memory |"), "{page}");
+    // A fifth of 80 requests a second stays free, and 52.645 are for 20 Tasks.
+    let tail = "≥ 600 × 20 | ≥ 12,000 | reach of the plan | 24.3 | kubeClientQps |";
+    assert!(page.contains(&format!("| 1 | {tail}\n| 4 | {tail}\n")), "{page}");
+}
+
+#[test]
+fn the_first_limits_of_the_capacity_page_are_those_of_the_base() {
+    let page = generated(&[of_replicas(&[1, 4])]);
+    let limits = page.split("## What N replicas hold").nth(1).and_then(|rest| rest.split("Limits: ").nth(1));
+    let limits = limits.expect("the section has limits");
+    assert!(
+        limits.starts_with("memory 2 GiB and ") && limits.contains("; `kubeClientQps` 80 of"),
+        "{limits}"
+    );
+    let deployment = include_str!("../../../deploy/base/deployment.yaml");
+    let config = include_str!("../../../deploy/base/frameworkcontroller.yaml");
+    assert!(deployment.contains("limits: {memory: 2Gi}") && config.contains("kubeClientQps: 80\n"));
 }
 
 #[test]

@@ -20,6 +20,15 @@ fn loadtest(dir: &Path, arguments: &str) -> Output {
     program.args(arguments.split_whitespace()).current_dir(dir).output().expect("loadtest runs")
 }
 
+/// Calls it with a reader of its output that is gone, as `head` may be.
+fn unread(dir: &Path, arguments: &str) -> Output {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut program = Command::new(env!("CARGO_BIN_EXE_loadtest"));
+    program.args(arguments.split_whitespace()).current_dir(dir);
+    program.stdout(writer).output().expect("loadtest runs")
+}
+
 fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
@@ -48,6 +57,11 @@ fn the_commands_of_the_manual_do_what_it_says() {
             "plan out/report.json --frameworks 500 --tasks 20 --churn 5/s",
             0,
             "\n[1] burst (200 × 20; recommended",
+        ),
+        (
+            "plan out/report.json --tasks 20 --replicas 1,2,3 --memory-limit 512Mi --qps 250",
+            0,
+            "| 3, an even split of one | ",
         ),
         ("trim out/report.json --out burst.json", 0, ""),
         ("plan --markdown burst.json", 0, "## Planned"),
@@ -94,6 +108,23 @@ fn the_exit_code_of_a_comparison_tells_regression_from_bad_input() {
 }
 
 #[test]
+fn an_output_that_nobody_reads_changes_no_exit_code() {
+    let directory = directory();
+    for (command, code) in [
+        ("compare before.json before.json --all", 0),
+        ("compare before.json after.json", 1),
+        ("plan before.json --frameworks 500 --tasks 20 --churn 5/s", 0),
+        ("plan before.json --tasks 20 --memory-limit 512Mi", 0),
+        ("plan --markdown before.json", 0),
+        ("render before.json", 0),
+        ("trim before.json", 0),
+    ] {
+        let output = unread(directory.path(), command);
+        assert_eq!((output.status.code(), &*said(&output)), (Some(code), ""), "{command}");
+    }
+}
+
+#[test]
 fn a_plan_without_its_demand_or_a_report_is_refused() {
     let directory = directory();
     for (command, words) in [
@@ -105,6 +136,10 @@ fn a_plan_without_its_demand_or_a_report_is_refused() {
             "error: controller: memory: 600,000 Tasks at one time are more than ×10 the 1,200 of burst",
         ),
         ("plan before.json --system x --frameworks 10 --tasks 1 --churn 1/s", "no report has a run of x"),
+        ("plan before.json --frameworks 10 --tasks 9 --churn 1/s --replicas 1,2", "one number is allowed"),
+        ("plan before.json --tasks 20 --memory-limit 0", "is not an amount above 0"),
+        ("plan before.json --tasks 20 --system x --memory-limit 1Gi", "no report has a run of x to plan"),
+        ("plan before.json --frameworks 10 --tasks 9 --churn 1/s --qps 9", "cannot be used with"),
     ] {
         let output = loadtest(directory.path(), command);
         assert!(!output.status.success() && said(&output).contains(words), "{command}: {}", said(&output));

@@ -158,6 +158,48 @@ fn reports_of_different_work_or_systems_are_not_compared() {
     assert!(compare(&sample::report(), &other).is_err());
 }
 
+/// The sample report with a run for each number of own requests.
+fn runs(own_requests: [usize; 3]) -> Report {
+    let mut report = sample::report();
+    let run = report.runs.remove(0);
+    report.runs = vec![run; own_requests.len()];
+    for (run, own) in report.runs.iter_mut().zip(own_requests) {
+        run.requests.own = own;
+    }
+    report
+}
+
+#[test]
+fn equal_runs_are_compared_by_their_medians_in_any_order() {
+    let compared = |before, after| compare(&runs(before), &runs(after)).expect("they are of the same work");
+    let same = compared([9000, 10_000, 50_000], [50_000, 9000, 10_000]);
+    assert!(!same.is_worse(), "{same:?}");
+    let title = "frameworkcontroller, recommended: kubeClientQps 5000, threshold 4 KiB";
+    assert_eq!(same.notes, [format!("{title}: medians of 3 runs in the first, 3 runs in the second.")]);
+    let more = compared([10_000, 10_000, 10_000], [10_000, 11_000, 12_000]);
+    assert_eq!(changed(&more, Significance::Worse), ["own requests"]);
+    assert!(more.changes.iter().any(|change| change.values.starts_with("10,000 → 11,000 ")), "{more:?}");
+}
+
+#[test]
+fn a_level_that_one_of_equal_runs_misses_is_missed() {
+    let (before, mut after) = (runs([10_000; 3]), runs([10_000; 3]));
+    after.runs[1].levels[0].met = false;
+    let missed = compare(&before, &after).expect("they are of the same work");
+    assert_eq!(changed(&missed, Significance::Worse), ["level writeEfficiency"]);
+    after.runs[1].given_up = Some("nothing moved".into());
+    let given_up = compare(&before, &after).expect("they are of the same work");
+    assert_eq!(changed(&given_up, Significance::Worse), ["the run", "level writeEfficiency"]);
+}
+
+#[test]
+fn the_median_of_two_runs_is_their_mean() {
+    let mut after = runs([10_000, 12_000, 0]);
+    after.runs.pop();
+    let more = compare(&runs([10_000; 3]), &after).expect("they are of the same work");
+    assert!(more.changes.iter().any(|change| change.values.starts_with("10,000 → 11,000 ")), "{more:?}");
+}
+
 #[test]
 fn systems_of_one_report_only_and_other_versions_are_noted() {
     let other = after(|report| {

@@ -5,6 +5,7 @@ mod browser;
 mod capacity;
 mod commands;
 mod compare;
+mod limits;
 mod page;
 mod plan;
 mod sample;

@@ -18,8 +18,19 @@ fn a_page_says_first_whether_the_levels_are_met() {
         head,
         &["burst", "frameworkcontroller", "All 2 levels are met.", "write efficiency", "0.969"],
     );
-    assert_says(head, &["10,200 of 10,529; 0.912 against 2n + 8", "shared 2 processors"]);
+    let floors = "10,200 of 10,529; 0.912 against 2n + 8; 0.893 against 2n + 7";
+    assert_says(head, &[floors, "shared 2 processors"]);
     assert!(!head.contains("verdict bad"));
+}
+
+#[test]
+fn a_page_says_how_long_frameworks_were_in_each_state() {
+    let mut report = sample::report();
+    let made = page(&report);
+    let section = made.split("<h3>Time in each state</h3>").nth(1).and_then(|rest| rest.split("<h3>").next());
+    assert_says(section.expect("a section"), &["AttemptPreparing", "AttemptRunning", "1.23 s"]);
+    report.runs[0].totals.states.clear();
+    assert!(!page(&report).contains("Time in each state"), "older reports and other jobs have none");
 }
 
 #[test]

@@ -106,6 +106,7 @@ pub fn run(system: &str, profile: &str, factor: f64) -> Run {
             pods: 4000,
             peak_tasks: Some(1200),
             outcomes: BTreeMap::from([("Succeeded".into(), 200)]),
+            states: ["AttemptPreparing", "AttemptRunning"].map(|state| in_state(state, factor)).into(),
             kills: Vec::new(),
             problems: Vec::new(),
         },
@@ -148,6 +149,11 @@ pub fn run(system: &str, profile: &str, factor: f64) -> Run {
         ],
         series: course(factor),
     }
+}
+
+/// The times that Frameworks were seen in a state.
+fn in_state(state: &str, factor: f64) -> Latency {
+    Latency { transition: state.into(), p99: 1.23 * factor, ..latency(factor) }
 }
 
 fn latency(factor: f64) -> Latency {
@@ -194,6 +200,7 @@ fn requests(client: &str) -> Requests {
         floor: Some(10_200),
         write_efficiency: Some(0.969),
         write_efficiency_strict: Some(0.912),
+        write_efficiency_least: Some(0.893),
         refused: 0,
         reads: 0,
         per_job: 52.6,

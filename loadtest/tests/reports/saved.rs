@@ -69,6 +69,20 @@ fn a_field_of_a_later_minor_version_is_ignored() {
 }
 
 #[test]
+fn a_report_from_before_a_figure_was_measured_is_read_without_it() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let mut report = serde_json::to_value(sample::report()).expect("it is JSON");
+    for (part, figure) in [("totals", "states"), ("requests", "writeEfficiencyLeast")] {
+        let part = report["runs"][0][part].as_object_mut().expect("an object");
+        assert!(part.remove(figure).is_some(), "{figure} is written");
+    }
+    std::fs::write(file.path(), report.to_string()).expect("it is written");
+    let read = saved::read(file.path()).expect("it is read");
+    assert!(read.runs[0].totals.states.is_empty());
+    assert_eq!(read.runs[0].requests.write_efficiency_least, None);
+}
+
+#[test]
 fn a_trimmed_report_keeps_all_figures_and_no_series() {
     let report = sample::report();
     let trimmed = saved::trimmed(report.clone());

@@ -323,8 +323,8 @@ fn the_replicas_may_write_leases_and_the_map_in_their_namespace_alone() {
     let may = |verb: &str, resource: &str, namespace: &str| {
         kubectl(&["auth", "can-i", verb, resource, ACCOUNT, "--namespace", namespace], "").is_ok()
     };
-    let leases = ["get", "list", "watch", "create", "update", "delete"]
-        .map(|verb| (verb, "leases.coordination.k8s.io"));
+    let leases =
+        ["list", "watch", "create", "update", "delete"].map(|verb| (verb, "leases.coordination.k8s.io"));
     let others = [
         ("update", "configmaps/frameworkcontroller-slots"),
         ("get", "statefulsets.apps/frameworkcontroller"),

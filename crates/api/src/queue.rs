@@ -137,7 +137,7 @@ pub struct ConsumerRef {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub namespace: Option<String>,
-    /// Its UID. If unset, any object of that name.
+    /// Its UID. If unset, the first object of that name after the release.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub uid: Option<String>,

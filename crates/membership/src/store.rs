@@ -163,7 +163,7 @@ impl Store {
             Ok(Err(kube::Error::Api(status))) => {
                 let (code, reason) = (status.code, status.reason.as_str());
                 if self.has_failed(Access::Read, name, code) {
-                    warn!(name, code, reason, message = status.message, "a read was refused");
+                    warn!(name, code, reason, error = status.message, "a read was refused");
                 }
                 None
             }
@@ -250,7 +250,7 @@ impl Store {
                 if status.code == 409 || status.code == 404 {
                     debug!(name, code = status.code, reason, "a write conflicted");
                 } else if self.has_failed(Access::Write, name, status.code) {
-                    warn!(name, code = status.code, reason, message = status.message, "a write was refused");
+                    warn!(name, code = status.code, reason, error = status.message, "a write was refused");
                 }
                 Outcome::Refused
             }

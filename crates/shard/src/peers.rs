@@ -1,6 +1,7 @@
 //! The Leases of all members, as one replica watches them, and the lives that it proved gone.
 //!
 //! Every member times every Lease from joining, so that a leader that takes over does not count from zero.
+//! One that is long absent is forgotten, and timed afresh if it comes back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

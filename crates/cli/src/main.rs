@@ -8,8 +8,21 @@ use std::process::ExitCode;
 use framework_cli::args::Args;
 use framework_cli::complete;
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("error: cannot start: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let code = runtime.block_on(run());
+    // After a 401, a plugin of the kubeconfig may run for longer than anybody needs its answer.
+    runtime.shutdown_background();
+    code
+}
+
+async fn run() -> ExitCode {
     let mut words = std::env::args_os();
     let program = words.next().unwrap_or_default();
     if Path::new(&program).file_stem().is_some_and(|name| name == complete::PROGRAM) {

@@ -61,7 +61,8 @@ pub struct FrameworkUnits {
     unit_requests: BTreeMap<Key, UnitRequests>,
     /// Requests about units.
     writes: BTreeMap<Key, Writes>,
-    refused_binds: RefusedBinds,
+    /// By namespace.
+    refused_binds: BTreeMap<Arc<str>, RefusedBinds>,
     /// Names of Frameworks that have changed, or whose units have.
     stale: BTreeSet<Key>,
     paused: Paused<Key>,
@@ -84,7 +85,7 @@ impl FrameworkUnits {
             frameworks: BTreeMap::new(),
             unit_requests: BTreeMap::new(),
             writes: BTreeMap::new(),
-            refused_binds: RefusedBinds::default(),
+            refused_binds: BTreeMap::new(),
             stale: BTreeSet::new(),
             paused: Paused::default(),
             outgoing: OutgoingRequests::new(TICKETS, seed),
@@ -132,12 +133,10 @@ impl FrameworkUnits {
         }
         self.late.retain(|uid, _| !is_lost(uid));
         self.orphans.retain(|_, uid| !is_lost(uid));
-        let (units, frameworks) = (&self.units, &self.frameworks);
-        let is_kept = |unit: &UnitObject| match unit.framework_uid() {
-            Some(uid) => !is_lost(uid),
-            None => frameworks.contains_key(&unit.consumer.key),
-        };
-        self.writes.retain(|unit, _| units.get(unit).is_some_and(|unit| is_kept(unit)));
+        // The reply to a request of a lost slot is dropped.
+        self.writes.retain(|_, writes| writes.framework.as_ref().is_some_and(|uid| !is_lost(uid)));
+        let units: BTreeSet<&str> = self.units.all_by_hand().map(|unit| &*unit.namespace).collect();
+        self.refused_binds.retain(|namespace, _| units.contains(&**namespace));
     }
 
     /// Takes in a change of a unit.

@@ -72,12 +72,15 @@ impl RefusedUnits {
     /// A unit that was passed over is released, `now` on the monotonic clock. Returns others that are to be
     /// considered now: the refusals may be over.
     pub fn bring_forward(&mut self, now: Duration) -> Vec<Arc<str>> {
-        let later = self.passed.iter_mut().filter(|(_, passed)| now < passed.until);
-        let first = later.take(BROUGHT_FORWARD).map(|(unit, passed)| {
+        let mut first = Vec::new();
+        for _ in 0..BROUGHT_FORWARD {
+            let later = self.passed.iter_mut().filter(|(_, passed)| now < passed.until);
+            // One that was just refused again waits longest: it holds up no other.
+            let Some((unit, passed)) = later.min_by_key(|(_, passed)| passed.until) else { break };
             passed.until = now;
-            Arc::clone(unit)
-        });
-        first.collect()
+            first.push(Arc::clone(unit));
+        }
+        first
     }
 
     /// A unit is considered again, or is gone.
@@ -136,6 +139,20 @@ mod tests {
         assert_eq!(refused.until("x"), Some(PACE * 101), "a minute");
         let retry_at = PACE * 1_000;
         assert_eq!(refused.pass(PACE * 2, &y, "why", retry_at, false), Some(retry_at));
+    }
+
+    #[test]
+    fn units_that_are_refused_again_hold_up_no_other() {
+        let mut refused = RefusedUnits::default();
+        let [x, y, z] = ["x", "y", "z"].map(Arc::<str>::from);
+        for unit in [&x, &y, &z] {
+            refused.pass(Duration::ZERO, unit, "why", PACE * 9, false);
+        }
+        assert_eq!(refused.bring_forward(PACE), [x.clone(), y.clone()]);
+        for unit in [&x, &y] {
+            refused.pass(PACE, unit, "why", PACE * 20, true);
+        }
+        assert_eq!(refused.bring_forward(PACE * 2)[0], z);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use framework_message::{Key, Now, Rejection, Ticket};
 use tracing::{debug, warn};
 
 use super::FrameworkUnits;
-use super::state::{RefusedBinds, RefusedUnit};
+use super::state::RefusedUnit;
 use crate::consumer::{ConsumerKey, NamedKind};
 use crate::object::{Object, Reply};
 use crate::outcome::{KindName, Outcome};
@@ -55,7 +55,7 @@ impl FrameworkUnits {
             Reply::Object(Object::Unit(unit)) => {
                 writes.succeeded(&key, now.steady, lag, jitter);
                 if is_bind {
-                    self.refused_binds = RefusedBinds::default();
+                    self.refused_binds.remove(&key.namespace);
                 }
                 self.stale.extend(self.units.refresh(Arc::from(unit)));
             }
@@ -77,7 +77,8 @@ impl FrameworkUnits {
                 // Units that were not tried yet go first.
                 let from = match &reply {
                     Reply::Refused(rejection) if is_bind && rejection.is_permanent() => {
-                        self.refused_binds.refuse(now.steady, &reply, jitter)
+                        let refused = self.refused_binds.entry(Arc::clone(&key.namespace)).or_default();
+                        refused.refuse(now.steady, &reply, jitter)
                     }
                     _ => now.steady,
                 };

@@ -83,7 +83,7 @@ impl FrameworkUnits {
             return None;
         }
         let writes = self.writes.entry(key.clone()).or_default();
-        writes.begin(&unit, change);
+        writes.begin(&unit, &framework, change);
         writes.is_let_go |= pending == PendingRequest::RemoveFinalizer;
         Some((Sent::Unit(key.clone(), Arc::clone(&unit.uid), pending), request, Slot::of(&framework)))
     }
@@ -93,7 +93,10 @@ impl FrameworkUnits {
         let writes = self.writes_of(unit);
         let from = writes.map_or(Duration::ZERO, |writes| writes.sends_from(change, unit.resource_version));
         match change.0 {
-            PendingRequest::Bind => from.max(self.refused_binds.not_before()),
+            PendingRequest::Bind => {
+                let refused = self.refused_binds.get(&unit.key.namespace);
+                from.max(refused.map_or(Duration::ZERO, |refused| refused.not_before()))
+            }
             _ => from,
         }
     }

@@ -111,6 +111,8 @@ pub type UnitChange = (PendingRequest, Option<ResourceRequests>);
 pub struct Writes {
     /// The unit that they are of.
     pub uid: Option<Arc<str>>,
+    /// The UID of the Framework that the last request was for: its slot is the request's.
+    pub framework: Option<Arc<str>>,
     /// A request is on its way.
     pub pending: bool,
     /// The removal of our finalizer was sent, and may have been stored or may yet be. Nothing begins by the
@@ -146,12 +148,13 @@ impl Writes {
         self.not_before.max(self.accepted.until(change, version))
     }
 
-    /// A request about this version of a unit is on its way.
-    pub fn begin(&mut self, unit: &UnitObject, change: UnitChange) {
+    /// A request about this version of a unit is on its way, for the Framework with that UID.
+    pub fn begin(&mut self, unit: &UnitObject, framework: &Arc<str>, change: UnitChange) {
         if self.uid.as_ref() != Some(&unit.uid) {
             *self = Writes { uid: Some(Arc::clone(&unit.uid)), ..Writes::default() };
         }
         self.pending = true;
+        self.framework = Some(Arc::clone(framework));
         self.base = unit.resource_version;
         self.sent = Some(change);
     }
@@ -165,8 +168,8 @@ impl Writes {
     }
 }
 
-/// The common pace of the requests that note a Framework on a unit. A user may have made thousands of units
-/// for which the API server refuses that.
+/// The common pace of the requests that note a Framework on a unit, in a namespace. A user may have made
+/// thousands of units for which the API server refuses that.
 #[derive(Debug, Default)]
 pub struct RefusedBinds {
     failures: Failures,

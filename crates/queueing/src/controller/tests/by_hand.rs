@@ -410,6 +410,20 @@ fn the_loss_of_another_slot_forgets_no_request_of_a_unit_without_uid() {
 }
 
 #[test]
+fn a_bind_whose_slot_is_lost_stops_none_to_the_next_framework() {
+    let mut world = World::new(1, 10);
+    report(&mut world, TRAIN, Stage::Started, false);
+    make(&mut world, "mine", None, 8);
+    assert_eq!(world.settle_except(BOUND).len(), 1);
+    let later = (0..).map(|number| format!("uid-later{number}")).find(|uid| Slot::of(uid) != Slot::of(TRAIN));
+    let later = later.expect("there are 256 slots");
+    report(&mut world, &later, Stage::Started, false);
+    world.frameworks.lost([Slot::of(TRAIN)].into_iter().collect());
+    world.server.changed(&key("mine"));
+    assert_eq!(world.settle(), [format!("mine is for {later}")]);
+}
+
+#[test]
 fn a_paused_slot_keeps_the_return_of_a_share() {
     for uid in [Some(TRAIN), None] {
         let (mut world, ownership) = without_slot(uid);

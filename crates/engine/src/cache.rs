@@ -64,9 +64,27 @@ pub struct Cache {
     pub pods: Listing,
     /// Boxed: half of the places in a map's nodes are empty.
     entries: BTreeMap<Key, Box<Entry>>,
+    /// The UIDs of Pods that were ours and lost their owner: their end is in the history, though their
+    /// Framework may be gone by then.
+    released: BTreeSet<String>,
 }
 
+/// The most Pods without an owner that are remembered.
+const MOST_RELEASED: usize = 16_384;
+
 impl Cache {
+    /// Whether a Pod without an owner was ours; `is_gone`: it does not exist any more.
+    pub fn was_ours(&mut self, key: &Key, name: &str, uid: &str, is_gone: bool) -> bool {
+        let is_known = self.get(key).is_some_and(|entry| entry.knew_pod(name, uid));
+        if is_gone {
+            return self.released.remove(uid) || is_known;
+        }
+        if is_known && self.released.insert(uid.to_owned()) && self.released.len() > MOST_RELEASED {
+            self.released.pop_first();
+        }
+        is_known
+    }
+
     /// The slots of which every kind was listed. Nothing can be decided for a slot before that.
     pub fn synced(&self) -> Slots {
         self.frameworks.synced.and(self.config_maps.synced).and(self.pods.synced)

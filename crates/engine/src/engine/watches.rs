@@ -253,19 +253,21 @@ impl Engine {
     /// ownerReference.
     pub(super) fn pod_released(&mut self, now: Now, pod: UnownedPod) {
         let UnownedPod { key, name, uid, resource_version, last } = pod;
-        let Some(entry) = self.cache.get_mut(&key) else { return };
-        let (was_ours, is_cached) = (entry.knew_pod(&name, &uid), entry.known.holds(Some(&name), &uid));
-        let is_awaited = last.is_some() && expectations::forget_conflict(&mut entry.known.objects, &name);
-        if is_cached {
-            debug!(framework = %key, pod = name, "the Pod lost its owner reference to the ConfigMap");
-            entry.known.pod_released(&name, &uid, resource_version);
+        let was_ours = self.cache.was_ours(&key, &name, &uid, last.is_some());
+        if let Some(entry) = self.cache.get_mut(&key) {
+            let is_cached = entry.known.holds(Some(&name), &uid);
+            let is_awaited = last.is_some() && expectations::forget_conflict(&mut entry.known.objects, &name);
+            if is_cached {
+                debug!(framework = %key, pod = name, "the Pod lost its owner reference to the ConfigMap");
+                entry.known.pod_released(&name, &uid, resource_version);
+            }
+            if is_cached || is_awaited {
+                self.mark_dirty(now, &key, true);
+            }
         }
         if let Some(last) = last.filter(|_| was_ours) {
             let pod = LastSeen { name, uid, state: LastState::Whole(last) };
-            self.write_history(vec![Line::Pod { key: key.clone(), pod }], None);
-        }
-        if is_cached || is_awaited {
-            self.mark_dirty(now, &key, true);
+            self.write_history(vec![Line::Pod { key, pod }], None);
         }
     }
 

@@ -207,10 +207,18 @@ fn a_pod_that_was_taken_from_its_owner_is_logged_when_it_is_deleted() {
     cluster.step(Event::UnownedPod(stranger.clone()));
     cluster.turn();
     assert_eq!(logged(&mut cluster), [], "it lives");
-    let last = Some(to_raw_value(&json!({"kind": "Pod", "apiVersion": "v1"})).unwrap());
-    cluster.step(Event::UnownedPod(UnownedPod { last, ..stranger }));
+    // Its Framework is deleted with `--cascade=orphan`.
+    for event in relist(true).into_iter().chain(relist(false)) {
+        cluster.step(event);
+    }
     cluster.turn();
-    assert_eq!(triggers(&mut cluster), [Trigger::OnPodDeletion]);
+    assert_eq!(triggers(&mut cluster), [Trigger::OnFrameworkDeletion]);
+    let last = Some(to_raw_value(&json!({"kind": "Pod", "apiVersion": "v1"})).unwrap());
+    for expected in [&[Trigger::OnPodDeletion][..], &[]] {
+        cluster.step(Event::UnownedPod(UnownedPod { last: last.clone(), ..stranger.clone() }));
+        cluster.turn();
+        assert_eq!(triggers(&mut cluster), expected, "once");
+    }
 }
 
 /// A user creates it with the label and the annotations of a Pod of ours, and deletes it.

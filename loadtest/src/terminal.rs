@@ -1,4 +1,4 @@
-//! What commands print on a terminal, or into a pipe whose reader may end early, as `head` does.
+//! The output of commands, on a terminal or into a pipe whose reader may end early, as `head` does.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};

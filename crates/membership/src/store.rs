@@ -41,7 +41,7 @@ pub struct Store {
     timeout: Duration,
 }
 
-/// What a write of an object needs beside its content.
+/// The guards of a write of an object, beside its content.
 struct Known {
     version: Version,
     uid: String,

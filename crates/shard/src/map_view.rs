@@ -131,12 +131,13 @@ impl MapView {
         Effect::PutMap { base, map, ticket }
     }
 
-    /// Takes in the end of a write. Returns whether it was waited for.
+    /// Takes in the end of a write, at the time `at`. Returns whether it was waited for.
     pub fn answered(
         &mut self,
         ticket: Ticket,
         outcome: Outcome,
         at: Duration,
+        policy: &Policy,
         effects: &mut Vec<Effect>,
     ) -> bool {
         let Some(put) = self.put.take_if(|put| put.ticket == ticket) else { return false };
@@ -144,9 +145,11 @@ impl MapView {
             Outcome::Done(version) if put.base.is_some_and(|base| version <= base) => self.restored = true,
             Outcome::Done(version) => self.see(Seen { version, value: Some(put.map) }, at),
             Outcome::Refused | Outcome::Unknown => {
-                // It may have been made, seen by others, and deleted: the time of its absence begins again.
+                // It may still be made, seen by others, and deleted while the watch is frozen. Its absence
+                // counts from when it can be made no more.
                 if put.base.is_none() && outcome == Outcome::Unknown {
-                    self.absent_since = self.absent_since.map(|_| at);
+                    let since = at.saturating_add(policy.request_lifetime);
+                    self.absent_since = self.absent_since.map(|_| since);
                 }
                 self.read_not_before = at;
                 effects.extend(self.due(at));
@@ -171,15 +174,15 @@ mod tests {
     }
 
     #[test]
-    fn a_creation_of_unknown_outcome_begins_the_time_of_absence_again() {
+    fn absence_counts_once_a_creation_of_unknown_outcome_cannot_land() {
         let policy = Policy::new(SECOND * 10, SECOND * 2, SECOND * 3, SECOND * 28).unwrap();
-        for (outcome, absent) in [(Outcome::Refused, 20), (Outcome::Unknown, 5)] {
+        for (outcome, absent) in [(Outcome::Refused, 50), (Outcome::Unknown, 7)] {
             let mut view = MapView::default();
             view.see(Seen { version: Version(6), value: None }, Duration::ZERO);
             view.put(seen(0, 1).value.unwrap(), Ticket(1), SECOND * 14, &policy);
-            assert!(view.answered(Ticket(1), outcome, SECOND * 15, &mut Vec::new()));
+            assert!(view.answered(Ticket(1), outcome, SECOND * 15, &policy, &mut Vec::new()));
             view.see(Seen { version: Version(9), value: None }, SECOND * 16);
-            assert_eq!(view.absent(SECOND * 20), SECOND * absent);
+            assert_eq!(view.absent(SECOND * 50), SECOND * absent);
         }
     }
 

@@ -163,7 +163,7 @@ impl Member {
                 self.peers.forget(self.map.get(), at, &self.policy);
             }
             Event::MapPut { ticket, outcome } => {
-                let awaited = self.map.answered(ticket, outcome, at, effects);
+                let awaited = self.map.answered(ticket, outcome, at, &self.policy, effects);
                 if awaited && outcome == Outcome::Unknown && self.policy.defects.has(Defect::TakeBack) {
                     let released: Vec<_> = self.holdings.released().map(|(slot, _)| slot).collect();
                     effects.push(Effect::Resume(released.iter().copied().collect()));

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use framework_api::queue::{BOUND_TO_ANNOTATION, ENQUEUED_ANNOTATION, HELD_ANNOTATION};
+use framework_api::queue::{BOUND_TO_ANNOTATION, ENQUEUED_ANNOTATION, FINALIZER, HELD_ANNOTATION};
 use serde_json::{Value, json};
 
 use crate::cluster::kubectl;
@@ -348,6 +348,35 @@ fn users_set_no_annotation_that_decides_about_a_queue_unit() {
     let clear = format!("{ENQUEUED_ANNOTATION}-");
     let admin = ["--namespace=policy-annotations", "annotate", target, &clear];
     kubectl(&admin, "").expect("an administrator of the cluster may");
+}
+
+/// Without it, room is free that the retry of the job counts on.
+#[test]
+fn users_do_not_remove_the_finalizer_of_a_queue_unit() {
+    let fixture = Fixture::new("policy-finalizer");
+    let (user, target) = ("frees-units", "queueunit/job");
+    fixture.grant(user, "create,get,update,patch,delete", "queueunits.queue.k8s.io");
+    let with = |finalizers: Value| json!({"metadata": {"finalizers": finalizers}});
+    let mut unit = unit("job");
+    unit["metadata"]["finalizers"] = json!([FINALIZER]);
+    let words = format!("only the controller removes the finalizer {FINALIZER} of a QueueUnit");
+    fixture.create(user, &unit).expect("a copy of a unit");
+    let dry = |patch: &Value| {
+        let patch = format!("--patch={patch}");
+        fixture.user(user, &["patch", target, "--type=merge", "--dry-run=server", &patch], &Value::Null)
+    };
+    await_that("the policy is in force", || dry(&with(json!(null))).is_err());
+
+    for finalizers in [json!(null), json!([]), json!(["example.com/other"])] {
+        refused(fixture.patch(user, target, &with(finalizers)), &words);
+    }
+    fixture.patch(user, target, &with(json!([FINALIZER, "example.com/other"]))).expect("one of the user");
+    fixture.patch(user, target, &with(json!([FINALIZER]))).expect("one of the user");
+    fixture.user(user, &["delete", target, "--wait=false"], &Value::Null).expect("a deletion frees nothing");
+    refused(fixture.patch(user, target, &with(json!(null))), &words);
+    fixture.patch(ACCOUNT, target, &with(json!(null))).expect("the controller removes it");
+    let read = || fixture.user(user, &["get", target, "-o=name", "--ignore-not-found"], &Value::Null);
+    assert_eq!(read().expect("a user may read it"), "");
 }
 
 #[test]

@@ -5,9 +5,9 @@
 use std::sync::LazyLock;
 
 use schemars::JsonSchema;
+use serde::de::value::{Error, StrDeserializer};
+use serde::de::{Deserializer, IntoDeserializer};
 use serde::{Deserialize, Serialize};
-
-use crate::null::null_as_default;
 
 /// Whether an attempt succeeded or failed, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -15,8 +15,24 @@ pub struct CompletionType {
     /// Succeeded or failed.
     pub name: CompletionName,
     /// Written as `[]` if there are none; `null` is accepted.
-    #[serde(default, deserialize_with = "null_as_default")]
+    #[serde(default, deserialize_with = "known")]
     pub attributes: Vec<Attribute>,
+}
+
+/// The original accepted any attribute in its config file, and stored it. No rule uses those that are unknown
+/// here: they are left out, so that the status stays readable.
+fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Attribute>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(from = "String")]
+    struct Known(Option<Attribute>);
+    impl From<String> for Known {
+        fn from(name: String) -> Self {
+            let name: StrDeserializer<'_, Error> = name.as_str().into_deserializer();
+            Known(Attribute::deserialize(name).ok())
+        }
+    }
+    let names = Option::<Vec<Known>>::deserialize(deserializer)?.unwrap_or_default();
+    Ok(names.into_iter().filter_map(|Known(attribute)| attribute).collect())
 }
 
 /// Succeeded or failed.
@@ -200,6 +216,19 @@ mod tests {
         Code::PodFailedWithoutFailedContainer,
         Code::PodCreationUnknownError,
     ];
+
+    #[test]
+    fn a_type_with_an_attribute_that_only_the_original_accepts_is_readable() {
+        for (attributes, read) in [
+            (r#"["Transient","Infrastructure","transient"]"#, vec![Attribute::Transient]),
+            ("[]", vec![]),
+            ("null", vec![]),
+        ] {
+            let text = format!(r#"{{"name":"Failed","attributes":{attributes}}}"#);
+            assert_eq!(serde_json::from_str::<CompletionType>(&text).unwrap(), CompletionType::failed(&read));
+        }
+        assert!(serde_json::from_str::<CompletionType>(r#"{"name":"Ended"}"#).is_err());
+    }
 
     #[test]
     fn each_code_has_one_row_with_its_own_name() {

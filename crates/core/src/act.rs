@@ -301,7 +301,8 @@ impl<'a> Acts<'a> {
     fn confirm_pod(&mut self, task: &TaskStatus, uid: &str) {
         match task.state {
             State::AttemptCompleted | State::Completed => {}
-            State::AttemptCreationRequested => {
+            // It awaits no Pod whose end is decided, as the original may have stored it.
+            State::AttemptCreationRequested if task.attempt_status.completion_status.is_none() => {
                 let limit = self.policy.object_local_cache_creation_timeout_sec;
                 self.wake_at(task.transition_time.plus_seconds(limit));
             }

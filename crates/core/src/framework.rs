@@ -155,8 +155,7 @@ impl Step<'_> {
     /// there is no Pod to wait for.
     fn let_go(&self, next: &mut FrameworkStatus) {
         let roles = next.attempt_status.task_role_statuses.iter_mut().flatten();
-        let removed =
-            |task: &&mut Shared<TaskStatus>| task.deletion_pending && task.state == State::AttemptCompleted;
+        let removed = |task: &&mut Shared<TaskStatus>| task.deletion_pending && task::has_ended(task);
         for task in roles.flat_map(|role| &mut role.task_statuses).filter(removed) {
             task::complete(task, self.m.time());
         }
@@ -249,18 +248,20 @@ impl Step<'_> {
             record_config_map(next, uid);
         }
         let attempt = &mut next.attempt_status;
+        let has_config_map = attempt.config_map_uid.is_some();
         for task in attempt.task_role_statuses.iter_mut().flatten().flat_map(|role| &mut role.task_statuses) {
             task::end(task, self.o, at, || {
                 let text = "the FrameworkAttempt completed".to_owned();
                 TaskAttemptCompletionStatus::predefined(Code::FrameworkAttemptCompletion, text)
             });
-            if task.state == State::AttemptCompleted {
+            // With a ConfigMap, an orphan may run that has to be gone first.
+            if task.state == State::AttemptCompleted || !has_config_map && task::has_ended(task) {
                 task::complete(task, at);
             }
         }
         attempt.completion_status = Some(Box::new(completed));
         record_run(next);
-        if next.attempt_status.config_map_uid.is_some() {
+        if has_config_map {
             transition(next, State::AttemptDeletionPending, at);
         } else {
             complete_attempt(next, at);

@@ -2,11 +2,8 @@
 //!
 //! Changes are persisted before any act depends on them, and before the completion policy is evaluated.
 
-use framework_api::code::Code;
 use framework_api::name;
-use framework_api::status::{
-    RetryPolicyStatus, TaskAttemptCompletionStatus, TaskAttemptStatus, TaskRoleStatus, TaskStatus,
-};
+use framework_api::status::{RetryPolicyStatus, TaskAttemptStatus, TaskRoleStatus, TaskStatus};
 use framework_api::{FrameworkStatus, State, TaskRole, Time};
 
 use crate::growth::Adding;
@@ -176,12 +173,7 @@ fn mark(role: &mut TaskRoleStatus, number: usize, o: &Observed<'_>, at: Time) ->
     let mut changed = false;
     for task in role.task_statuses.iter_mut().skip(number).filter(|task| !task.deletion_pending) {
         task.to_mut().deletion_pending = true;
-        task::end(task, o, at, || {
-            TaskAttemptCompletionStatus::predefined(
-                Code::DeleteTaskRequested,
-                "the Task was removed from the spec".to_owned(),
-            )
-        });
+        task::end(task, o, at, task::removed);
         changed = true;
     }
     changed

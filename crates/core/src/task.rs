@@ -113,6 +113,21 @@ fn complete_attempt(task: &mut Shared<TaskStatus>, at: Time) {
     task.to_mut().attempt_status.completion_time = Some(at);
 }
 
+/// Whether the attempt of a Task without a Pod is over. The original ends that of a Task which it removes
+/// before the start, and leaves the state.
+pub(crate) fn has_ended(task: &TaskStatus) -> bool {
+    match task.state {
+        State::AttemptCreationPending => task.attempt_status.completion_status.is_some(),
+        state => state == State::AttemptCompleted,
+    }
+}
+
+/// The end of an attempt whose Task was removed.
+pub(crate) fn removed() -> TaskAttemptCompletionStatus {
+    let text = "the Task was removed from the spec".to_owned();
+    TaskAttemptCompletionStatus::predefined(Code::DeleteTaskRequested, text)
+}
+
 /// Completes a Task whose FrameworkAttempt is over.
 pub(crate) fn complete(task: &mut Shared<TaskStatus>, at: Time) {
     if task.state == State::Completed {
@@ -188,8 +203,12 @@ impl Advance<'_> {
     ) {
         let persisted = task.attempt_status.completion_status.is_some()
             || self.policy.defects.has(Defect::RetryBeforePersist);
+        if task.state == State::AttemptCreationPending && task.deletion_pending {
+            // The original stores a retry of a Task that was removed, and ends it in a second write.
+            end(task, self.o, self.m.time(), removed);
+        }
         match task.state {
-            State::AttemptCreationPending => self.created(task, end_texts),
+            State::AttemptCreationPending if !has_ended(task) => self.created(task, end_texts),
             State::AttemptCompleted | State::Completed => {}
             _ => self.observe(task, end_texts),
         }

@@ -2,6 +2,7 @@
 
 use framework_api::State;
 use framework_api::code::Code;
+use framework_api::status::TaskAttemptCompletionStatus;
 use framework_core::Action;
 use framework_core::observed::PodPhase;
 
@@ -312,6 +313,25 @@ fn a_pod_that_vanished_is_confirmed_gone_first() {
     assert_eq!(world.plan().persist, None, "nothing is decided before it is confirmed");
     world.settle().run();
     assert_eq!(world.task("a", 0).attempt_status.id, 1);
+}
+
+/// The original stores the end of a Task that awaits its Pod, and may stop once it has deleted that Pod.
+#[test]
+fn a_pod_that_the_original_deleted_before_it_appeared_is_confirmed_gone() {
+    let mut world = framework().role("a", 1).world();
+    world.settle().run().stop().step();
+    let uid = world.cluster.objects.pods.remove("job-a-0").unwrap().facts.uid;
+    let status = world.cluster.status.as_mut().unwrap();
+    status.observed_generation = None;
+    let roles = status.attempt_status.task_role_statuses.as_mut().unwrap();
+    let task = roles[0].task_statuses[0].to_mut();
+    task.state = State::AttemptCreationRequested;
+    let end = TaskAttemptCompletionStatus::predefined(Code::FrameworkAttemptCompletion, String::new());
+    task.attempt_status.completion_status = Some(Box::new(end));
+    let confirm = Action::ConfirmPod { name: "job-a-0".to_owned(), uid };
+    assert_eq!(world.plan().act, [confirm]);
+    world.settle();
+    world.assert_completed(Code::StopFrameworkRequested);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use framework_api::State;
 use framework_api::code::Code;
+use framework_api::status::TaskAttemptCompletionStatus;
 
 use crate::world::{World, framework};
 
@@ -94,6 +95,44 @@ fn a_framework_that_waits_for_its_start_is_rescaled_to_the_end() {
     assert_eq!(world.acts, []);
     world.edit(|spec| spec.execution_type = framework_api::ExecutionType::Start).settle().run();
     assert_eq!(world.cluster.objects.pods.len(), 3);
+}
+
+/// A Framework whose second Task the original removed before the start. It ends the attempt, and leaves the
+/// state. `retried`: it had just stored another attempt, which it ends later.
+fn removed_by_the_original(retried: bool) -> World {
+    let mut world = framework().role("a", 2).execution("Create").world();
+    let status = world.settle().cluster.status.as_mut().unwrap();
+    status.observed_generation = None;
+    let roles = status.attempt_status.task_role_statuses.as_mut().unwrap();
+    let task = roles[0].task_statuses[1].to_mut();
+    task.deletion_pending = true;
+    let end = TaskAttemptCompletionStatus::predefined(Code::DeleteTaskRequested, String::new());
+    task.attempt_status.completion_status = (!retried).then(|| Box::new(end));
+    world
+}
+
+#[test]
+fn a_task_that_the_original_removed_before_the_start_is_replaced() {
+    for (retried, starts_first) in [(false, false), (false, true), (true, true)] {
+        let mut world = removed_by_the_original(retried);
+        let old = world.task("a", 1).instance_uid.clone();
+        if !starts_first {
+            world.settle();
+        }
+        world.edit(|spec| spec.execution_type = framework_api::ExecutionType::Start).settle().run();
+        assert_ne!(world.task("a", 1).instance_uid, old);
+        world.exit("a", 0, 0).exit("a", 1, 0).settle();
+        world.assert_completed(Code::Succeeded);
+    }
+}
+
+#[test]
+fn a_task_that_the_original_removed_before_the_start_ends_with_it_by_stop() {
+    let mut world = removed_by_the_original(false);
+    world.stop().settle();
+    world.assert_completed(Code::StopFrameworkRequested);
+    let tasks = &world.status().task_roles()[0].task_statuses;
+    assert!(tasks.iter().all(|task| task.state == State::Completed), "{tasks:?}");
 }
 
 #[test]

@@ -95,14 +95,14 @@ const REFUSED: &str = r"
 const FACTS: &str = include_str!("../../../data/re2.jsonl");
 
 /// Patterns that RE2 takes and that are refused here.
-const REFUSED_HERE: [&str; 27] = [
+const REFUSED_HERE: [&str; 28] = [
     // Braces that open no count, and counts that RE2 takes for text.
     "{}",
     "a{1",
     "a{,2}",
     "a{01}",
     "a{ 1}",
-    // Quotes, octal numbers, and a [ or an operator within a class.
+    // Quotes, octal numbers, and a [, an operator or a - after a class within a class.
     r"\Qa.b\E",
     r"a\Q\E+",
     r"\0",
@@ -112,6 +112,7 @@ const REFUSED_HERE: [&str; 27] = [
     "[a&&b]+",
     "[+--]+",
     "[a~~b]+",
+    r"[\w-.]+",
     // Escapes that are assertions here and text in RE2.
     r"\<a\>",
     r"\b{start}a",

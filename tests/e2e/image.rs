@@ -78,7 +78,8 @@ fn image(image: &Image, directory: &Path) -> PathBuf {
         let [image] = &found[..] else { panic!("not one image of {}: {found:?}", image.name) };
         return image.clone();
     }
-    let architecture = Image::architecture(std::env::consts::ARCH).expect("this machine's is known");
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let architecture = Image::architecture(&target).expect("this machine's is known");
     let release = Release { version: env!("CARGO_PKG_VERSION"), revision: None, architecture };
     let path = directory.join(image.file_name(release));
     let base = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/image");

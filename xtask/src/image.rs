@@ -29,8 +29,9 @@ pub(crate) struct Arguments {
 /// Builds the programs, writes their images, and prints the paths of these.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let target = arguments.target.clone().map_or_else(host, Ok)?;
-    let architecture = Image::architecture(&target)
-        .with_context(|| format!("no image can be made for {target}: it must be of x86_64 or aarch64"))?;
+    let architecture = Image::architecture(&target).with_context(|| {
+        format!("no image can be made for {target}: it must be of Linux on x86_64 or aarch64")
+    })?;
     let programs = build(&target, arguments.auditable)?;
     let out = arguments.out.clone().unwrap_or_else(|| target_dir().join("image"));
     std::fs::create_dir_all(&out).with_context(|| format!("creating {}", out.display()))?;
@@ -104,6 +105,6 @@ mod tests {
     fn a_target_that_no_image_is_for_is_refused_with_those_that_there_are() {
         let target = Some("riscv64gc-unknown-linux-gnu".to_owned());
         let error = run(&Arguments { target, out: None, auditable: false, check: false }).unwrap_err();
-        assert!(error.to_string().ends_with(": it must be of x86_64 or aarch64"), "{error}");
+        assert!(error.to_string().ends_with(": it must be of Linux on x86_64 or aarch64"), "{error}");
     }
 }

@@ -53,9 +53,11 @@ impl Image {
     /// Every image.
     pub const ALL: [Image; 2] = [Image::CONTROLLER, Image::BARRIER];
 
-    /// The architecture of a target of rustc, in the words of OCI.
+    /// The architecture of a target of rustc, in the words of OCI; `None`: the images are for another one, or
+    /// for no Linux.
     pub fn architecture(target: &str) -> Option<&'static str> {
-        match target.split('-').next()? {
+        let machine = ["-linux-gnu", "-linux-musl"].iter().find_map(|end| target.strip_suffix(end))?;
+        match machine.split('-').next()? {
             "x86_64" => Some("amd64"),
             "aarch64" => Some("arm64"),
             _ => None,
@@ -137,6 +139,17 @@ mod tests {
     use super::*;
 
     const RELEASE: Release<'_> = Release { version: "1.2.3", revision: Some("abc"), architecture: "amd64" };
+
+    #[test]
+    fn images_are_for_linux_on_two_architectures() {
+        let targets = ["x86_64-unknown-linux-musl", "aarch64-unknown-linux-gnu"];
+        assert_eq!(targets.map(Image::architecture), [Some("amd64"), Some("arm64")]);
+        for other in
+            ["aarch64-apple-darwin", "aarch64-linux-android", "riscv64gc-unknown-linux-gnu", "x86_64"]
+        {
+            assert_eq!(Image::architecture(other), None, "{other}");
+        }
+    }
 
     /// Writes an image of a program of this text, in a directory of its own; returns the bytes.
     fn written(image: &Image, text: &str) -> Vec<u8> {

@@ -103,6 +103,59 @@ fn planned(map: &SlotMap, members: &BTreeSet<Incarnation>) -> BTreeMap<Slot, Opt
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::incarnation::Gone;
+    use crate::lease::LeaseRecord;
+    use crate::version::{Seen, Version};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A map whose owners are drawn among the first members. `even`: after the leader's plan, with some moves
+    /// by chance.
+    fn drawn(
+        random: &mut fastrand::Rng,
+        members: &[Incarnation],
+        even: bool,
+        plan: impl Fn(&mut SlotMap),
+    ) -> SlotMap {
+        let mut map = SlotMap::without_owners(Slot::all(), SECOND * 10, false);
+        if even {
+            plan(&mut map);
+        }
+        let moved = if even { random.usize(0..12) } else { 256 };
+        for _ in 0..moved {
+            let slot = Slot(random.u8(..));
+            map.seize(slot, members[random.usize(0..members.len())].clone(), 1);
+        }
+        map
+    }
+
+    #[test]
+    fn a_settled_map_is_one_that_the_plan_leaves_as_it_is() {
+        let policy = Policy::new(SECOND * 10, SECOND * 2, SECOND * 3, SECOND * 28).unwrap();
+        let mut random = fastrand::Rng::with_seed(7);
+        let mut settled = [0, 0];
+        for round in 0..600 {
+            let members: Vec<_> =
+                (0..1 + round % 5).map(|one| Incarnation::new(&format!("m{one}"), "x")).collect();
+            let mut peers = Peers::default();
+            for member in &members {
+                let holder = Some(member.clone());
+                let record = LeaseRecord { holder, duration: policy.duration, ..LeaseRecord::default() };
+                peers.see(member.lease(), Seen { version: Version(1), value: Some(record) }, Duration::ZERO);
+            }
+            if members.len() > 1 && random.u8(..) < 20 {
+                peers.prove(Gone(members[0].clone()));
+            }
+            let change = |map: &mut SlotMap| plan(map, &peers, SECOND * 9, &policy, 1, true);
+            let map = drawn(&mut random, &members, round % 4 > 0, change);
+            let mut planned = map.clone();
+            change(&mut planned);
+            let is_settled = is_settled(&map, &peers, SECOND * 9, &policy);
+            assert!(!is_settled || planned == map, "round {round}: it is changed");
+            settled[usize::from(is_settled)] += 1;
+        }
+        assert!(settled.iter().all(|rounds| *rounds > 100), "{settled:?}");
+    }
 
     #[test]
     fn an_owner_that_keeps_others_waiting_is_overdue_until_it_hands_over() {

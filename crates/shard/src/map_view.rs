@@ -30,6 +30,8 @@ pub struct MapView {
     epoch: u64,
     /// When the map was first seen absent, if it still is.
     absent_since: Option<Duration>,
+    /// Until when a creation of unknown outcome may be applied.
+    lands_until: Duration,
     /// When the last read was sent that was answered.
     read_at: Duration,
     reading: Option<Duration>,
@@ -79,9 +81,15 @@ impl MapView {
         self.restored
     }
 
-    /// How long it has been seen absent.
+    /// How long it has been seen absent. A creation of unknown outcome may yet be applied, seen by others, and
+    /// undone while the watch is frozen: the time begins when it can land no more.
     pub fn absent(&self, at: Duration) -> Duration {
-        self.absent_since.map_or(Duration::ZERO, |since| at.saturating_sub(since))
+        self.absent_since.map_or(Duration::ZERO, |since| at.saturating_sub(since.max(self.lands_until)))
+    }
+
+    /// Whether others may have seen a map that this program sent, and that it never saw itself.
+    pub fn may_have_been_made(&self) -> bool {
+        self.lands_until > Duration::ZERO
     }
 
     /// Whether a write may be sent.
@@ -145,11 +153,12 @@ impl MapView {
             Outcome::Done(version) if put.base.is_some_and(|base| version <= base) => self.restored = true,
             Outcome::Done(version) => self.see(Seen { version, value: Some(put.map) }, at),
             Outcome::Refused | Outcome::Unknown => {
-                // It may still be made, seen by others, and deleted while the watch is frozen. Its absence
-                // counts from when it can be made no more.
-                if put.base.is_none() && outcome == Outcome::Unknown {
-                    let since = at.saturating_add(policy.request_lifetime);
-                    self.absent_since = self.absent_since.map(|_| since);
+                if put.base.is_none() {
+                    // Another map may have been there.
+                    self.absent_since = self.absent_since.map(|_| at);
+                    if outcome == Outcome::Unknown {
+                        self.lands_until = at.saturating_add(policy.request_lifetime);
+                    }
                 }
                 self.read_not_before = at;
                 effects.extend(self.due(at));
@@ -176,11 +185,14 @@ mod tests {
     #[test]
     fn absence_counts_once_a_creation_of_unknown_outcome_cannot_land() {
         let policy = Policy::new(SECOND * 10, SECOND * 2, SECOND * 3, SECOND * 28).unwrap();
-        for (outcome, absent) in [(Outcome::Refused, 50), (Outcome::Unknown, 7)] {
+        for (outcome, absent) in [(Outcome::Refused, 34), (Outcome::Unknown, 7)] {
             let mut view = MapView::default();
             view.see(Seen { version: Version(6), value: None }, Duration::ZERO);
             view.put(seen(0, 1).value.unwrap(), Ticket(1), SECOND * 14, &policy);
             assert!(view.answered(Ticket(1), outcome, SECOND * 15, &policy, &mut Vec::new()));
+            assert_eq!(view.may_have_been_made(), outcome == Outcome::Unknown);
+            // Another one is made and deleted meanwhile.
+            view.see(seen(8, 1), SECOND * 16);
             view.see(Seen { version: Version(9), value: None }, SECOND * 16);
             assert_eq!(view.absent(SECOND * 50), SECOND * absent);
         }

@@ -2,6 +2,7 @@
 //! where it need not grow. `docs/evaluation.md` has its cost in instructions.
 
 use std::hint::black_box;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use allocation_counter::{AllocationInfo, measure};
@@ -74,10 +75,13 @@ fn steps(tasks: usize) -> Steps {
     Steps { event, evaluation, reply, echo }
 }
 
+/// The steps for each number of Tasks.
+static STEPS: LazyLock<[Steps; 3]> = LazyLock::new(|| SIZES.map(steps));
+
 #[test]
 fn a_pod_event_costs_as_many_allocations_for_any_number_of_tasks() {
-    let all = SIZES.map(steps);
-    for (tasks, steps) in SIZES.iter().zip(&all) {
+    let all = &*STEPS;
+    for (tasks, steps) in SIZES.iter().zip(all) {
         println!("{tasks} Tasks:");
         let Steps { event, evaluation, reply, echo } = steps;
         let named = [("event", event), ("evaluation", evaluation), ("reply", reply), ("echo", echo)];
@@ -85,7 +89,7 @@ fn a_pod_event_costs_as_many_allocations_for_any_number_of_tasks() {
             println!("  {step}: {} allocations, {} bytes", cost.count_total, cost.bytes_total);
         }
     }
-    let [small, .., large] = &all;
+    let [small, .., large] = all;
     assert_eq!(large.event.count_total, small.event.count_total);
     assert_eq!(large.echo.count_total, small.echo.count_total);
     // Numbers in a summary that grow by two digits may make its text grow once more.
@@ -98,8 +102,8 @@ fn a_pod_event_costs_as_many_allocations_for_any_number_of_tasks() {
 
 #[test]
 fn a_pod_event_costs_two_pointers_a_task_and_its_echo_one_text_copy() {
-    let all = SIZES.map(steps);
-    let [small, .., large] = &all;
+    let all = &*STEPS;
+    let [small, .., large] = all;
     let added = (SIZES[2] - SIZES[0]) as u64;
     let a_task = |of: fn(&Steps) -> &AllocationInfo| {
         (of(large).bytes_total.saturating_sub(of(small).bytes_total)) as f64 / added as f64

@@ -51,6 +51,8 @@ struct Life {
 pub struct Owners {
     slots: Vec<Vec<Tenure>>,
     lives: BTreeMap<String, Life>,
+    /// The last row of each slot, as it stands in the map.
+    rows: BTreeMap<Slot, Value>,
 }
 
 /// A time in which a replica stood still.
@@ -142,8 +144,7 @@ pub fn with_name_per_tenure(mut history: History) -> History {
 
 /// The owners in all versions of the map, as far as these are well formed.
 fn owners(history: &History, counts: &mut Counts) -> Owners {
-    let lives = lives(history);
-    let mut owners = Owners { slots: (0..Slot::COUNT).map(|_| Vec::new()).collect(), lives };
+    let mut owners = Owners::new(lives(history));
     for change in history.of("configmaps").filter(|change| change.name == MAP) {
         let _ = owners.follow(change, counts);
     }
@@ -156,8 +157,7 @@ fn owners(history: &History, counts: &mut Counts) -> Owners {
 /// # Errors
 /// Beside it is the version by which it happened.
 pub fn judge(history: &History, pauses: &[Pause]) -> Result<Counts, (String, u64)> {
-    let lives = lives(history);
-    let mut owners = Owners { slots: (0..Slot::COUNT).map(|_| Vec::new()).collect(), lives };
+    let mut owners = Owners::new(lives(history));
     let mut counts = Counts::default();
     for change in history.of("configmaps").filter(|change| change.name == MAP) {
         owners.follow(change, &mut counts).map_err(|what| (format!("the map: {what}"), change.rv))?;
@@ -177,12 +177,14 @@ pub fn judge(history: &History, pauses: &[Pause]) -> Result<Counts, (String, u64
             return Err((format!("it acts for a slot that it does not own: {}", described(act)), rv));
         }
     }
+    let ends = history.of("frameworks").filter(|change| change.removes());
+    let ends: BTreeMap<&str, Duration> = ends.map(|change| (&*change.uid, change.at)).collect();
     for change in history.changes.iter().filter(|change| ACTED_ON.contains(&&*change.plural)) {
         let Some(act) = history.exchange_of(change).filter(|act| is_act(act)) else { continue };
         let Some(uids) = frameworks.get(framework_of(&act.name)) else { continue };
         let [uid] = &uids[..] else { continue };
         // The garbage collector removes objects that land after the end of their Framework.
-        if history.of("frameworks").any(|gone| gone.removes() && gone.uid == *uid && gone.at <= change.at) {
+        if ends.get(uid).is_some_and(|end| *end <= change.at) {
             continue;
         }
         let landed = match pause_before(act) {
@@ -199,10 +201,19 @@ pub fn judge(history: &History, pauses: &[Pause]) -> Result<Counts, (String, u64
 }
 
 impl Owners {
+    fn new(lives: BTreeMap<String, Life>) -> Self {
+        Owners { slots: (0..Slot::COUNT).map(|_| Vec::new()).collect(), lives, rows: BTreeMap::new() }
+    }
+
     /// Takes in a version of the map.
     fn follow(&mut self, change: &Change, counts: &mut Counts) -> Result<(), String> {
         let map = change.new.as_ref().ok_or("it was deleted")?;
         for slot in Slot::all() {
+            // Most rows are as they were in the version before.
+            let text = &map["data"][slot.to_string()];
+            if self.rows.get(&slot) == Some(text) {
+                continue;
+            }
             let row: Row = row(map, slot).ok_or_else(|| format!("slot {slot} has no row"))?;
             let known = &mut self.slots[usize::from(slot.0)];
             let (owner, epoch, unsettled) = row;
@@ -232,6 +243,7 @@ impl Owners {
                 last.until = change.at;
             }
             known.push(Tenure { from: change.at, until: Duration::MAX, owner, epoch, unsettled });
+            self.rows.insert(slot, text.clone());
         }
         Ok(())
     }

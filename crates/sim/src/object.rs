@@ -29,7 +29,8 @@ impl Object {
     /// The serialized form.
     #[must_use]
     pub fn json(&self) -> Bytes {
-        self.json.get_or_init(|| Bytes::from(self.value.to_string())).clone()
+        // No value fails to serialize. Its `Display` would check each piece of the text once more.
+        self.json.get_or_init(|| serde_json::to_vec(&self.value).unwrap_or_default().into()).clone()
     }
 
     /// The value; if its TaskRole statuses are compressed, they stand in their place beside the compressed

@@ -1,5 +1,7 @@
 //! Label and field selectors of LIST and WATCH.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::object::Meta;
@@ -15,8 +17,8 @@ pub struct Selector {
 enum Requirement {
     Present(String),
     Absent(String),
-    In(String, Vec<String>),
-    NotIn(String, Vec<String>),
+    In(String, BTreeSet<String>),
+    NotIn(String, BTreeSet<String>),
 }
 
 impl Selector {
@@ -50,12 +52,8 @@ impl Requirement {
         match self {
             Self::Present(key) => labels[key].is_string(),
             Self::Absent(key) => !labels[key].is_string(),
-            Self::In(key, values) => {
-                labels[key].as_str().is_some_and(|value| values.iter().any(|one| one == value))
-            }
-            Self::NotIn(key, values) => {
-                labels[key].as_str().is_none_or(|value| values.iter().all(|one| one != value))
-            }
+            Self::In(key, values) => labels[key].as_str().is_some_and(|value| values.contains(value)),
+            Self::NotIn(key, values) => labels[key].as_str().is_none_or(|value| !values.contains(value)),
         }
     }
 }
@@ -101,7 +99,7 @@ fn requirement(text: &str) -> Result<Requirement, String> {
             _ => Err(format!("cannot read {text:?}")),
         };
     }
-    let one = |value: &str| vec![value.trim().to_owned()];
+    let one = |value: &str| BTreeSet::from([value.trim().to_owned()]);
     if let Some((key, value)) = text.split_once("!=") {
         return Ok(Requirement::NotIn(key.trim().to_owned(), one(value)));
     }

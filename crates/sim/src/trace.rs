@@ -71,12 +71,9 @@ impl Digest {
     }
 
     fn add(&mut self, bytes: &[u8]) {
-        let mut chunks = bytes.chunks_exact(8);
-        for chunk in &mut chunks {
-            let word = chunk.iter().rev().fold(0_u64, |word, byte| word << 8 | u64::from(*byte));
-            self.mix(word);
-        }
-        let rest = chunks.remainder().iter().fold(1_u64, |word, byte| word << 8 | u64::from(*byte));
+        let (words, rest) = bytes.as_chunks::<8>();
+        words.iter().for_each(|word| self.mix(u64::from_le_bytes(*word)));
+        let rest = rest.iter().fold(1_u64, |word, byte| word << 8 | u64::from(*byte));
         self.mix(rest);
         self.mix(bytes.len() as u64);
     }

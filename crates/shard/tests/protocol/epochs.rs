@@ -7,7 +7,7 @@ use framework_shard::event::{Event, Outcome};
 use framework_shard::map::SlotMap;
 
 /// The epochs that replicas have seen, and those by which members have acted.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Epochs {
     /// The highest epoch in all maps that a replica has seen, over all lives of its program.
     seen: BTreeMap<u64, u64>,

@@ -1,7 +1,7 @@
 //! The faults that a test asks for, besides those that are drawn.
 
 /// Which faults there are.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Faults {
     /// No message is late, lost or repeated.
     pub calm: bool,

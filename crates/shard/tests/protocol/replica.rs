@@ -91,16 +91,26 @@ impl Replica {
         }
     }
 
-    fn at(&self, time: i64) -> Duration {
+    /// A moment by the clock of the policy.
+    pub fn at(&self, time: i64) -> Duration {
         self.policy.clock(self.clocks.now(time))
     }
 
     pub fn may_act(&self, slot: Slot, time: i64) -> bool {
-        self.owned.get(&slot).is_some_and(|until| self.at(time) < *until)
+        self.owned.contains_key(&slot) && self.may_act_at(slot, self.at(time))
     }
 
     pub fn may_create(&self, slot: Slot, time: i64) -> bool {
-        let held = self.held.get(&slot).is_some_and(|until| self.at(time) < *until);
-        self.may_act(slot, time) && !held && !self.drained.contains(&slot)
+        self.owned.contains_key(&slot) && self.may_create_at(slot, self.at(time))
+    }
+
+    /// The same, by the clock of the policy.
+    pub fn may_act_at(&self, slot: Slot, at: Duration) -> bool {
+        self.owned.get(&slot).is_some_and(|until| at < *until)
+    }
+
+    pub fn may_create_at(&self, slot: Slot, at: Duration) -> bool {
+        let held = self.held.get(&slot).is_some_and(|until| at < *until);
+        self.may_act_at(slot, at) && !held && !self.drained.contains(&slot)
     }
 }

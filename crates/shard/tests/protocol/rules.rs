@@ -507,8 +507,9 @@ fn slots_of_the_dead_get_an_owner_while_the_leader_drains() {
 
 #[test]
 fn a_replica_that_is_stopped_while_it_joins_gets_no_slots() {
+    let both = settled(&["a", "b"]);
     for delay in (0..1000).step_by(20) {
-        let mut world = settled(&["a", "b"]);
+        let mut world = both.clone();
         let joined = world.join("c", "pod of c");
         let life = world.replicas[&joined].me.clone();
         world.run(world.time + delay).unwrap();
@@ -523,8 +524,9 @@ fn a_replica_that_is_stopped_while_it_joins_gets_no_slots() {
 
 #[test]
 fn a_replica_whose_claim_got_no_answer_ends_when_it_is_stopped() {
+    let both = settled(&["a", "b"]);
     for delay in (0..1000).step_by(50) {
-        let mut world = settled(&["a", "b"]);
+        let mut world = both.clone();
         let joined = world.join("c", "pod of c");
         world.run(world.time + delay).unwrap();
         world.cut(joined, 0, 4000);

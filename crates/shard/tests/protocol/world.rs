@@ -35,7 +35,7 @@ pub enum Item {
 }
 
 /// How often something happened.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Counts {
     /// Writes of the map that were applied.
     pub puts: u64,
@@ -45,6 +45,7 @@ pub struct Counts {
     pub lists: u64,
 }
 
+#[derive(Clone)]
 pub struct World {
     pub time: i64,
     pub store: Store,
@@ -325,12 +326,15 @@ impl World {
     fn check(&mut self) -> Result<(), String> {
         let time = self.time;
         self.creates.retain(|(.., end)| *end > time);
+        // Each clock is read once for all slots.
+        let clocks: Vec<_> = self.replicas.values().map(|replica| (replica, replica.at(time))).collect();
         for slot in &self.slots {
-            let acting = self.acting(*slot);
-            if acting.len() > 1 {
+            if clocks.iter().filter(|(replica, at)| replica.may_act_at(*slot, *at)).count() > 1 {
+                let acting = self.acting(*slot);
                 return Err(format!("{acting:?} act for slot {slot} at {time}"));
             }
-            let creator = self.replicas.values().find(|replica| replica.may_create(*slot, time));
+            let creator = clocks.iter().find(|(replica, at)| replica.may_create_at(*slot, *at));
+            let creator = creator.map(|(replica, _)| *replica);
             let late = self
                 .creates
                 .iter()

@@ -39,9 +39,8 @@ pub fn check(history: &History) -> Result<(), Violation> {
 }
 
 fn status_changed(change: &Change) -> bool {
-    let status =
-        |object: &Option<std::sync::Arc<Object>>| object.as_ref().map(|object| object["status"].clone());
-    change.new.is_some() && status(&change.old) != status(&change.new)
+    let [old, new] = [&change.old, &change.new].map(|one| one.as_ref().map(|object| &object["status"]));
+    change.new.is_some() && old != new
 }
 
 /// The Pods whose names begin with that of the Framework; each says itself whose it is.

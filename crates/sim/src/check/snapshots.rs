@@ -68,8 +68,9 @@ pub fn check(history: &History, logged: &[Snapshot]) -> Result<(), String> {
 /// When a snapshot is wrong or is missing.
 pub fn of_replaced(history: &History, logged: &[Snapshot]) -> Result<(), String> {
     let mut first: BTreeMap<Fact, Option<u64>> = BTreeMap::new();
+    let ends: Ends<'_> = history.of("pods").filter(|end| end.removes()).map(|end| (&*end.uid, end)).collect();
     for snapshot in logged {
-        truthful(history, snapshot)
+        truthful(history, &ends, snapshot)
             .map_err(|what| format!("{} of {}: {what}", snapshot.trigger, snapshot.object["metadata"]))?;
         first.entry(snapshot.fact()).or_insert(snapshot.rv);
     }
@@ -88,13 +89,15 @@ fn attempt_of(status: &Value) -> Option<i64> {
     status["attemptStatus"]["id"].as_i64()
 }
 
+/// The removal of each Pod, by UID.
+type Ends<'h> = BTreeMap<&'h str, &'h Arc<Change>>;
+
 /// Whether the logged object was persisted, or is gone, as the line says.
-fn truthful(history: &History, snapshot: &Snapshot) -> Result<(), String> {
+fn truthful(history: &History, ends: &Ends<'_>, snapshot: &Snapshot) -> Result<(), String> {
     let object = &snapshot.object;
     let by_then = |version: u64| snapshot.rv.is_none_or(|rv| version <= rv);
     if object["kind"] == "Pod" {
-        let ends = |change: &&Arc<Change>| change.uid == object.uid() && change.new.is_none();
-        return match history.of("pods").find(ends) {
+        return match ends.get(object.uid()) {
             _ if snapshot.trigger != "OnPodDeletion" => Err("the trigger is unknown".to_owned()),
             // One that disappeared while no controller looked may have lost its label.
             _ if snapshot.is_incomplete() => Ok(()),
@@ -107,7 +110,9 @@ fn truthful(history: &History, snapshot: &Snapshot) -> Result<(), String> {
         };
     }
     let rv: u64 = object.meta("resourceVersion").parse().map_err(|_| "no resourceVersion".to_owned())?;
-    let version = history.of("frameworks").find(|change| change.rv == rv && by_then(rv));
+    let at = history.changes.partition_point(|change| change.rv < rv);
+    let version = history.changes.get(at).filter(|change| change.rv == rv && by_then(rv));
+    let version = version.filter(|change| change.is("frameworks"));
     let version = version.and_then(|change| change.new.clone().or(change.old.clone()));
     let version = version.ok_or("no such version was persisted by then")?;
     let status = &read_status(&version);

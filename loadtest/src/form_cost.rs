@@ -12,18 +12,16 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, DynamicObject, ListParams, PostParams};
 use serde_json::{Value, json};
 
+use crate::cost::{ROLE, Reading, Spent, Target, scenario};
 use crate::floor::pod;
 use crate::job::Job;
 use crate::namespace::Namespace;
-use crate::number::{size, whole};
+use crate::number::size;
 use crate::process::Watched;
-use crate::sampler::{ALLOCATED_BYTES, ALLOCATED_OBJECTS};
-use crate::scenario::Scenario;
-use crate::status_cost::{Reading, Target, status, written};
+use crate::status_cost::{status, written};
 use crate::terminal::print;
 
 const RUN: &str = "form-cost";
-const ROLE: &str = "w";
 const JSON: &str = "application/json";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// The first bytes of an object as protobuf (Kubernetes API concepts, "Protobuf encoding").
@@ -81,43 +79,23 @@ impl Form {
 struct Cost {
     /// The length of its body.
     bytes: f64,
-    /// The bytes that the API server allocated.
-    allocated: f64,
-    /// The objects that it allocated.
-    objects: f64,
-    /// Its processor time.
-    milliseconds: f64,
+    spent: Spent,
 }
 
 impl Cost {
     fn mean(self, other: Cost) -> Cost {
-        let mean = |of: fn(&Cost) -> f64| (of(&self) + of(&other)) / 2.0;
-        Cost {
-            bytes: mean(|cost| cost.bytes),
-            allocated: mean(|cost| cost.allocated),
-            objects: mean(|cost| cost.objects),
-            milliseconds: mean(|cost| cost.milliseconds),
-        }
+        Cost { bytes: (self.bytes + other.bytes) / 2.0, spent: self.spent.mean(&other.spent) }
     }
 }
 
 /// Measures, and prints a table.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
-    let costs = runtime.block_on(async {
-        let (namespace, made) = arguments.target.begin(RUN).await?;
-        let costs = measure(&namespace, &arguments.target.server(), arguments.requests.into()).await?;
-        namespace.clear(Some(RUN)).await?;
-        if made {
-            namespace.remove().await?;
-        }
-        Ok::<_, anyhow::Error>(costs)
+    let costs = arguments.target.measure(RUN, async |namespace, server| {
+        measure(namespace, server, arguments.requests.into()).await
     })?;
     print("| request | bytes of the body | allocated | objects | ms |\n|---|---|---|---|---|\n")?;
-    for (form, Cost { bytes, allocated, objects, milliseconds }) in Form::ALL.into_iter().zip(costs) {
-        let (bytes, allocated, objects) = (size(bytes), size(allocated), whole(objects as usize));
-        let form = form.name();
-        print(format_args!("| {form} | {bytes} | {allocated} | {objects} | {milliseconds:.2} |\n"))?;
+    for (form, Cost { bytes, spent }) in Form::ALL.into_iter().zip(costs) {
+        print(format_args!("| {} | {} | {spent} |\n", form.name(), size(bytes)))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -125,10 +103,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 /// Measures each form twice: the second half reverses the order, so that growth over time counts for
 /// each alike. Nothing else may use the API server meanwhile.
 async fn measure(namespace: &Namespace, server: &Watched, requests: usize) -> Result<Vec<Cost>> {
-    let text = format!(
-        "description: d\ngroups: [{{name: form, jobs: 1, taskRoles: [{{name: {ROLE}, taskNumber: 1}}]}}]"
-    );
-    let scenario = Scenario::parse(&text)?;
+    let scenario = scenario("form", 1)?;
     let group = scenario.groups.first().context("there is a group")?;
     let job = Job { scenario: &scenario, group, index: FIRST, run: RUN, node: None };
     let object: DynamicObject = serde_json::from_value(job.framework(None))?;
@@ -170,13 +145,7 @@ impl Bench<'_> {
         let after = Reading::take(self.namespace, self.server).await?;
         let pods = self.namespace.all::<Pod>();
         pods.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
-        let each = |total: f64| total / self.requests as f64;
-        Ok(Cost {
-            bytes: bytes as f64,
-            allocated: each(after.growth(&before, ALLOCATED_BYTES)?),
-            objects: each(after.growth(&before, ALLOCATED_OBJECTS)?),
-            milliseconds: each(after.used_since(&before).as_secs_f64() * 1000.0),
-        })
+        Ok(Cost { bytes: bytes as f64, spent: after.spent(&before, self.requests)? })
     }
 
     /// Sends one request, and returns the length of its body.

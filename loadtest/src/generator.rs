@@ -216,9 +216,7 @@ impl Generator {
         }
         Ok(())
     }
-}
 
-impl Generator {
     async fn until_accepted(&self, name: &str) -> Result<()> {
         let deadline = Instant::now() + ACCEPTED;
         while !lock(&self.tracked).has_reached(name, Phase::Accepted) {

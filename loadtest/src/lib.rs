@@ -7,6 +7,7 @@
 
 pub mod admission;
 pub mod compare;
+mod cost;
 mod counters;
 pub mod exposition;
 pub mod fake_nodes;

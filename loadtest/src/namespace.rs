@@ -1,6 +1,7 @@
 //! The namespace that jobs run in: create it, list the objects of load tests in it, remove them.
 
 use anyhow::{Context, Result, ensure};
+use framework_api::Framework;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{self as core, Node, Pod, ServiceAccount};
 use kube::api::{Api, DeleteParams, ListParams, PostParams, PropagationPolicy};
@@ -29,13 +30,7 @@ pub struct Namespace {
 
 /// The API resource of Frameworks.
 pub fn framework_resource() -> ApiResource {
-    ApiResource {
-        group: framework_api::name::GROUP.into(),
-        version: "v1".into(),
-        api_version: framework_api::name::API_VERSION.into(),
-        kind: framework_api::name::KIND.into(),
-        plural: "frameworks".into(),
-    }
+    ApiResource::erase::<Framework>(&())
 }
 
 impl Namespace {

@@ -137,13 +137,8 @@ impl Observation {
             DEADLINE => "DeadlineExceeded",
             _ => "Failed",
         });
-        Some(Observation {
-            name: object.metadata.name.clone()?,
-            phase,
-            state: status.and_then(|status| serde_json::from_value(status.state.as_str().into()).ok()),
-            outcome,
-            version: version(&object.metadata),
-        })
+        let state = status.and_then(|status| serde_json::from_value(status.state.as_str().into()).ok());
+        Some(Observation { state, ..Observation::of(&object.metadata, phase, outcome)? })
     }
 
     /// Reads a QueueUnit: Enqueued is `Accepted`, Dequeued is `Running`.
@@ -153,13 +148,7 @@ impl Observation {
             "Enqueued" => (Phase::Accepted, None),
             _ => (Phase::Stored, None),
         };
-        Some(Observation {
-            name: object.metadata.name.clone()?,
-            phase,
-            state: None,
-            outcome,
-            version: version(&object.metadata),
-        })
+        Observation::of(&object.metadata, phase, outcome)
     }
 
     /// Reads a Job.
@@ -182,16 +171,11 @@ impl Observation {
             None if status.active > 0 => Phase::Preparing,
             None => Phase::Stored,
         };
-        Some(Observation {
-            name: object.metadata.name.clone()?,
-            phase,
-            state: None,
-            outcome,
-            version: version(&object.metadata),
-        })
+        Observation::of(&object.metadata, phase, outcome)
     }
-}
 
-fn version(metadata: &ObjectMeta) -> u64 {
-    metadata.resource_version.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0)
+    fn of(metadata: &ObjectMeta, phase: Phase, outcome: Option<&'static str>) -> Option<Observation> {
+        let version = metadata.resource_version.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0);
+        Some(Observation { name: metadata.name.clone()?, phase, state: None, outcome, version })
+    }
 }

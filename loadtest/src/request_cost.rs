@@ -15,20 +15,17 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+use crate::cost::{ROLE, Reading, Spent, Target, scenario};
 use crate::floor::{config_map, pod};
 use crate::job::Job;
 use crate::namespace::{Namespace, framework_resource};
 use crate::number::{size, whole};
 use crate::process::Watched;
-use crate::sampler::{ALLOCATED_BYTES, ALLOCATED_OBJECTS};
-use crate::scenario::Scenario;
-use crate::status_cost::{Reading, Target};
 use crate::terminal::print;
 
 const RUN: &str = "request-cost";
 /// Pods are bound to a node that nothing plays, so that each change of them is ours.
 const NODE: &str = "absent";
-const ROLE: &str = "w";
 
 /// The arguments of `loadtest request-cost`.
 #[derive(clap::Args)]
@@ -132,15 +129,8 @@ fn event(job: &Job<'_>, uid: &str) -> Value {
 
 /// Measures, and prints a table.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
-    let costs = runtime.block_on(async {
-        let (namespace, made) = arguments.target.begin(RUN).await?;
-        let costs = measure(&namespace, &arguments.target.server(), 0..arguments.lives as usize).await?;
-        namespace.clear(Some(RUN)).await?;
-        if made {
-            namespace.remove().await?;
-        }
-        Ok::<_, anyhow::Error>(costs)
+    let costs = arguments.target.measure(RUN, async |namespace, server| {
+        measure(namespace, server, 0..arguments.lives as usize).await
     })?;
     print("| request | allocated by the API server | objects |\n|---|---|---|\n")?;
     for cost in &costs {
@@ -153,10 +143,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 /// Sends the requests of the lives with these numbers, one kind after another. Nothing else may use the API
 /// server meanwhile.
 pub async fn measure(namespace: &Namespace, server: &Watched, lives: Range<usize>) -> Result<Vec<Cost>> {
-    let text = format!(
-        "description: d\ngroups: [{{name: cost, jobs: 1, taskRoles: [{{name: {ROLE}, taskNumber: 1}}]}}]"
-    );
-    let scenario = Scenario::parse(&text)?;
+    let scenario = scenario("cost", 1)?;
     let group = scenario.groups.first().context("there is a group")?;
     let _watches = watch(namespace);
     let (mut uids, mut costs) = (vec![String::new(); lives.len()], Vec::new());
@@ -171,8 +158,7 @@ pub async fn measure(namespace: &Namespace, server: &Watched, lives: Range<usize
             }
         }
         let after = Reading::take(namespace, server).await?;
-        let grown = |counter| Ok::<f64, anyhow::Error>(after.growth(&before, counter)? / lives.len() as f64);
-        let (allocated, objects) = (grown(ALLOCATED_BYTES)?, grown(ALLOCATED_OBJECTS)?);
+        let Spent { allocated, objects, .. } = after.spent(&before, lives.len())?;
         costs.push(Cost { request: kind.name, allocated, objects });
     }
     Ok(costs)

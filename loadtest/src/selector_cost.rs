@@ -19,14 +19,15 @@ use kube::core::{DynamicObject, ObjectList};
 use serde_json::json;
 use tokio::task::JoinSet;
 
+use crate::cost::{Reading, Spent, Target, scenario};
 use crate::job::Job;
 use crate::namespace::Namespace;
-use crate::number::{size, whole};
+use crate::number::size;
 use crate::process::Watched;
 use crate::received::Received;
-use crate::sampler::{ALLOCATED_BYTES, ALLOCATED_OBJECTS};
+use crate::sampler::ALLOCATED_BYTES;
 use crate::scenario::Scenario;
-use crate::status_cost::{Reading, Target, status, written};
+use crate::status_cost::{status, written};
 use crate::terminal::print;
 
 const RUN: &str = "selector-cost";
@@ -103,37 +104,25 @@ pub fn shares(replicas: u8) -> Vec<Vec<u8>> {
 
 /// The cost of a selection.
 #[derive(Debug)]
-pub struct Cost {
+struct Cost {
     /// How objects are selected.
-    pub selection: Selection,
+    selection: Selection,
     /// The bytes that the API server allocated while each replica listed its Frameworks.
-    pub listed_allocated: f64,
+    listed_allocated: f64,
     /// The bytes of these lists.
-    pub listed: f64,
-    /// The bytes that the API server allocated for one status write and its events, on average.
-    pub allocated: f64,
-    /// The objects that it allocated.
-    pub objects: f64,
-    /// Its processor time.
-    pub milliseconds: f64,
+    listed: f64,
+    /// The cost of one status write and its events.
+    spent: Spent,
     /// The events of a write, on average: one, or one for each replica.
-    pub events: f64,
+    events: f64,
     /// The bytes of these events.
-    pub received: f64,
+    received: f64,
 }
 
 /// Measures, and prints a table.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
-    let (label, costs) = runtime.block_on(async {
-        let (namespace, made) = arguments.target.begin(RUN).await?;
-        let server = arguments.target.server();
-        let costs = measure(&namespace, &server, arguments.frameworks as usize, arguments.replicas).await?;
-        namespace.clear(Some(RUN)).await?;
-        if made {
-            namespace.remove().await?;
-        }
-        Ok::<_, anyhow::Error>(costs)
+    let (label, costs) = arguments.target.measure(RUN, async |namespace, server| {
+        measure(namespace, server, arguments.frameworks as usize, arguments.replicas).await
     })?;
     print(format_args!("The PATCH that labels a Framework: {} allocated.\n\n", size(label)))?;
     print(format_args!(
@@ -143,13 +132,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     ))?;
     for cost in &costs {
         print(format_args!(
-            "| {} | {} | {} | {} | {} | {:.2} | {:.1} | {} |\n",
+            "| {} | {} | {} | {} | {:.1} | {} |\n",
             cost.selection,
             size(cost.listed_allocated),
             size(cost.listed),
-            size(cost.allocated),
-            whole(cost.objects as usize),
-            cost.milliseconds,
+            cost.spent,
             cost.events,
             size(cost.received),
         ))?;
@@ -175,14 +162,13 @@ struct Fixture<'a> {
 
 /// Measures the bytes that the API server allocates for the PATCH of a label, and the cost of each selection.
 /// Nothing else may use the API server meanwhile.
-pub async fn measure(
+async fn measure(
     namespace: &Namespace,
     server: &Watched,
     frameworks: usize,
     replicas: u8,
 ) -> Result<(f64, Vec<Cost>)> {
-    let text = "description: d\ngroups: [{name: cost, jobs: 1, taskRoles: [{name: w, taskNumber: 1}]}]";
-    let (scenario, shares) = (Scenario::parse(text)?, shares(replicas));
+    let (scenario, shares) = (scenario("cost", 1)?, shares(replicas));
     let mut fixture = Fixture { namespace, server, scenario, shares, objects: Vec::new() };
     let label = fixture.create_with_labels(frameworks).await?;
     // Every Framework has a status then.
@@ -248,9 +234,7 @@ impl Fixture<'_> {
             selection,
             listed_allocated,
             listed: lists.iter().map(|list| list.bytes as f64).sum(),
-            allocated: each(after.growth(&before, ALLOCATED_BYTES)?),
-            objects: each(after.growth(&before, ALLOCATED_OBJECTS)?),
-            milliseconds: each(after.used_since(&before).as_secs_f64() * 1000.0),
+            spent: after.spent(&before, frameworks)?,
             events: each(received.events() as f64),
             received: each(received.bytes() as f64),
         })
@@ -265,9 +249,7 @@ impl Cost {
             selection: self.selection,
             listed_allocated: mean(|cost| cost.listed_allocated),
             listed: mean(|cost| cost.listed),
-            allocated: mean(|cost| cost.allocated),
-            objects: mean(|cost| cost.objects),
-            milliseconds: mean(|cost| cost.milliseconds),
+            spent: self.spent.mean(&other.spent),
             events: mean(|cost| cost.events),
             received: mean(|cost| cost.received),
         }

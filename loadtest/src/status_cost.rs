@@ -1,32 +1,25 @@
 //! `loadtest status-cost`: the memory that the API server allocates for a status write, and its processor
-//! time, by the number of Tasks and by the form of the statuses. Allocations repeat within a few per cent,
-//! because the writes are many, and reading the counter is not counted. A write has the parts that the
-//! controller sends: metadata that name one version of the object, and the status.
+//! time, by the number of Tasks and by the form of the statuses. A write has the parts that the controller
+//! sends: metadata that name one version of the object, and the status.
 //!
 //! The cost is that of the JSON. The API server decodes a raw status, checks it against the schema and
 //! encodes it several times for each write and each watch. A compressed status is one string. The measurement
 //! gives the size from which compression pays, and the recommended threshold.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use framework_access::Directions;
 use kube::api::{DeleteParams, ObjectMeta, PostParams};
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use crate::exposition::Scrape;
+use crate::cost::{Reading, Spent, Target, scenario};
 use crate::floor::{compress, status_of};
 use crate::follow::{SharedTracker, follow};
 use crate::job::Job;
-use crate::metrics::{growth, scrape};
 use crate::namespace::Namespace;
 use crate::number::{size, whole};
 use crate::process::Watched;
-use crate::sampler::{ALLOCATED_BYTES, ALLOCATED_OBJECTS};
-use crate::scenario::Scenario;
 use crate::system::System;
 use crate::terminal::print;
 
@@ -35,39 +28,6 @@ const LARGEST_RAW: usize = 1000;
 /// Writes before the measurement.
 const WARM: usize = 10;
 const RUN: &str = "status-cost";
-
-/// The API server that is measured.
-#[derive(clap::Args)]
-pub struct Target {
-    /// The cluster. It must be otherwise idle, without a controller of Frameworks.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// The process ID of the API server on this machine.
-    #[arg(long, value_name = "PID")]
-    api_server: u32,
-}
-
-impl Target {
-    /// The namespace of a measurement, and whether it was created for it.
-    pub(crate) async fn begin(&self, name: &str) -> Result<(Namespace, bool)> {
-        let directions = Directions {
-            kubeconfig_file: self.kubeconfig.clone(),
-            kubeconfig: std::env::var_os("KUBECONFIG"),
-            ..Directions::default()
-        };
-        let config = framework_access::find(&directions).await?;
-        let client = framework_access::client::connect(config, &format!("loadtest-{name}"))?;
-        let namespace = Namespace { client, name: name.into() };
-        namespace.served().await.context("listing Frameworks: is the CustomResourceDefinition installed?")?;
-        let made = namespace.make().await?;
-        Ok((namespace, made))
-    }
-
-    /// The process of the API server.
-    pub(crate) fn server(&self) -> Watched {
-        Watched { name: "the API server".into(), pid: self.api_server }
-    }
-}
 
 /// The arguments of `loadtest status-cost`.
 #[derive(clap::Args)]
@@ -104,8 +64,19 @@ pub struct Cost {
 
 /// Measures, and prints a table.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
-    let costs = runtime.block_on(measure(arguments))?;
+    let costs = arguments.target.measure(RUN, async |namespace, server| {
+        let mut costs = Vec::new();
+        for tasks in arguments.tasks.iter().copied() {
+            for compressed in [false, true] {
+                if tasks > LARGEST_RAW && !compressed {
+                    continue;
+                }
+                let writes = if tasks >= 1000 { arguments.writes / 4 } else { arguments.writes };
+                costs.push(cost(namespace, server, tasks, compressed, writes as usize).await?);
+            }
+        }
+        Ok::<_, anyhow::Error>(costs)
+    })?;
     let shipped = "shipped".to_owned();
     let variant = arguments.variant.as_ref().unwrap_or(&shipped);
     let columns = "schema | Tasks | form | bytes of the write | allocated by the API server | objects | ms";
@@ -124,26 +95,6 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn measure(arguments: &Arguments) -> Result<Vec<Cost>> {
-    let (namespace, made) = arguments.target.begin(RUN).await?;
-    let server = arguments.target.server();
-    let mut costs = Vec::new();
-    for tasks in arguments.tasks.iter().copied() {
-        for compressed in [false, true] {
-            if tasks > LARGEST_RAW && !compressed {
-                continue;
-            }
-            let writes = if tasks >= 1000 { arguments.writes / 4 } else { arguments.writes };
-            costs.push(cost(&namespace, &server, tasks, compressed, writes as usize).await?);
-        }
-    }
-    namespace.clear(Some(RUN)).await?;
-    if made {
-        namespace.remove().await?;
-    }
-    Ok(costs)
-}
-
 /// Measures so many writes of the status of one new Framework, which is deleted after that. Nothing else may
 /// use the API server meanwhile.
 pub async fn cost(
@@ -153,11 +104,7 @@ pub async fn cost(
     compressed: bool,
     writes: usize,
 ) -> Result<Cost> {
-    let text = format!(
-        "description: d\ngroups: [{{name: cost{tasks}, jobs: 1, \
-         taskRoles: [{{name: w, taskNumber: {tasks}}}]}}]"
-    );
-    let scenario = Scenario::parse(&text)?;
+    let scenario = scenario(&format!("cost{tasks}"), tasks)?;
     let group = scenario.groups.first().context("there is a group")?;
     let job = Job { scenario: &scenario, group, index: usize::from(compressed), run: RUN, node: None };
     let api = namespace.frameworks();
@@ -180,12 +127,9 @@ pub async fn cost(
     let after = Reading::take(namespace, server).await?;
     api.delete(&name, &DeleteParams::background()).await.context("deleting a Framework")?;
     let form = if compressed { "zstd" } else { "raw" };
-    let used = after.used_since(&before).as_secs_f64();
-    ensure!(used > 0.0, "process {} used no processor time: is it the API server?", server.pid);
-    let each = |grown: f64| grown / writes as f64;
-    let grown = |counter| Ok::<f64, anyhow::Error>(each(after.growth(&before, counter)?));
-    let (allocated, objects) = (grown(ALLOCATED_BYTES)?, grown(ALLOCATED_OBJECTS)?);
-    Ok(Cost { tasks, form, bytes, allocated, objects, milliseconds: each(used * 1000.0) })
+    let Spent { allocated, objects, milliseconds } = after.spent(&before, writes)?;
+    ensure!(milliseconds > 0.0, "process {} used no processor time: is it the API server?", server.pid);
+    Ok(Cost { tasks, form, bytes, allocated, objects, milliseconds })
 }
 
 /// The object as the controller sends it to write a status.
@@ -193,37 +137,6 @@ pub(crate) fn written(object: DynamicObject, status: Value) -> DynamicObject {
     let ObjectMeta { name, namespace, uid, resource_version, .. } = object.metadata;
     let metadata = ObjectMeta { name, namespace, uid, resource_version, ..ObjectMeta::default() };
     DynamicObject { types: object.types, metadata, data: json!({ "status": status }) }
-}
-
-/// The API server's counters, and the cost of reading them.
-pub(crate) struct Reading {
-    /// Processor time before the reading, and after it.
-    used: [Duration; 2],
-    counted: Scrape,
-    again: Scrape,
-}
-
-impl Reading {
-    pub(crate) async fn take(namespace: &Namespace, server: &Watched) -> Result<Reading> {
-        let began = server.usage()?.cpu;
-        let counted = scrape(&namespace.client).await?;
-        let again = scrape(&namespace.client).await?;
-        Ok(Reading { used: [began, server.usage()?.cpu], counted, again })
-    }
-
-    /// The processor time since an earlier reading.
-    pub(crate) fn used_since(&self, before: &Reading) -> Duration {
-        self.used[0].saturating_sub(before.used[1])
-    }
-
-    /// The growth of a counter since an earlier reading. Its own reading is left out: as much of a reading
-    /// is counted as this one's second scrape grew after the first.
-    pub(crate) fn growth(&self, before: &Reading, counter: &str) -> Result<f64> {
-        let between = growth(Some(&before.again), Some(&self.counted), counter);
-        let reading = growth(Some(&self.counted), Some(&self.again), counter);
-        let growth = between.zip(reading).map(|(between, reading)| between - reading);
-        growth.with_context(|| format!("/metrics lacks {counter}, or the API server was started again"))
-    }
 }
 
 /// The status of a running job, different for each write.

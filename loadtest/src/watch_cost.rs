@@ -16,21 +16,18 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use tokio::task::JoinSet;
 
+use crate::cost::{ROLE, Reading, Spent, Target, scenario};
 use crate::floor::pod;
 use crate::job::Job;
 use crate::namespace::Namespace;
-use crate::number::{size, whole};
+use crate::number::size;
 use crate::process::Watched;
 use crate::received::Received;
 use crate::request_cost::phase;
-use crate::sampler::{ALLOCATED_BYTES, ALLOCATED_OBJECTS};
-use crate::scenario::Scenario;
 use crate::selector_cost::{Selection, shares};
-use crate::status_cost::{Reading, Target};
 use crate::terminal::print;
 
 const RUN: &str = "watch-cost";
-const ROLE: &str = "w";
 
 /// The arguments of `loadtest watch-cost`.
 #[derive(clap::Args)]
@@ -102,12 +99,7 @@ type Round = (u8, Encoding);
 #[derive(Debug)]
 struct Cost {
     round: Round,
-    /// The bytes that the API server allocated.
-    allocated: f64,
-    /// The objects that it allocated.
-    objects: f64,
-    /// Its processor time.
-    milliseconds: f64,
+    spent: Spent,
     /// The bytes of the event that one of the replicas received.
     received: f64,
 }
@@ -115,38 +107,27 @@ struct Cost {
 impl Cost {
     /// The mean of two rounds of one kind.
     fn mean(&self, other: &Cost) -> Cost {
-        let mean = |of: fn(&Cost) -> f64| (of(self) + of(other)) / 2.0;
         Cost {
             round: self.round,
-            allocated: mean(|cost| cost.allocated),
-            objects: mean(|cost| cost.objects),
-            milliseconds: mean(|cost| cost.milliseconds),
-            received: mean(|cost| cost.received),
+            spent: self.spent.mean(&other.spent),
+            received: (self.received + other.received) / 2.0,
         }
     }
 }
 
 /// Measures, and prints a table.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
-    let costs = runtime.block_on(async {
-        let (namespace, made) = arguments.target.begin(RUN).await?;
-        let costs = measure(&namespace, &arguments.target.server(), arguments).await?;
+    let costs = arguments.target.measure(RUN, async |namespace, server| {
+        let costs = measure(namespace, server, arguments).await?;
         let pods = namespace.all::<Pod>();
         pods.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
-        namespace.clear(Some(RUN)).await?;
-        if made {
-            namespace.remove().await?;
-        }
         Ok::<_, anyhow::Error>(costs)
     })?;
     let columns = "replicas | encoding | allocated for a change of a Pod | objects | ms | received";
     print(format_args!("| {columns} |\n|---|---|---|---|---|---|\n"))?;
-    for Cost { round: (replicas, encoding), allocated, objects, milliseconds, received } in costs {
+    for Cost { round: (replicas, encoding), spent, received } in costs {
         let encoding = if replicas == 0 { "–".to_owned() } else { format!("{encoding:?}") };
-        let (allocated, objects, received) = (size(allocated), whole(objects as usize), size(received));
-        let costs = format!("{allocated} | {objects} | {milliseconds:.2} | {received}");
-        print(format_args!("| {replicas} | {encoding} | {costs} |\n"))?;
+        print(format_args!("| {replicas} | {encoding} | {spent} | {} |\n", size(received)))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -173,10 +154,7 @@ async fn measure(namespace: &Namespace, server: &Watched, arguments: &Arguments)
 
 /// Creates Pods that nothing schedules, and returns their names.
 async fn create(namespace: &Namespace, pods: usize) -> Result<Vec<String>> {
-    let text = format!(
-        "description: d\ngroups: [{{name: cost, jobs: 1, taskRoles: [{{name: {ROLE}, taskNumber: 1}}]}}]"
-    );
-    let scenario = Scenario::parse(&text)?;
+    let scenario = scenario("cost", 1)?;
     let group = scenario.groups.first().context("there is a group")?;
     let mut names = Vec::new();
     for index in 0..pods {
@@ -223,14 +201,8 @@ impl Fixture<'_> {
         of_kubelets.wait_for(changes).await?;
         received.wait_for(if replicas == 0 { 0 } else { changes }).await?;
         let after = Reading::take(self.namespace, self.server).await?;
-        let each = |total: f64| total / changes as f64;
-        Ok(Cost {
-            round,
-            allocated: each(after.growth(&before, ALLOCATED_BYTES)?),
-            objects: each(after.growth(&before, ALLOCATED_OBJECTS)?),
-            milliseconds: each(after.used_since(&before).as_secs_f64() * 1000.0),
-            received: each(received.bytes() as f64),
-        })
+        let spent = after.spent(&before, changes)?;
+        Ok(Cost { round, spent, received: received.bytes() as f64 / changes as f64 })
     }
 
     /// Opens a watch, which ends when the set is dropped.

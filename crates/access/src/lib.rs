@@ -16,7 +16,7 @@ pub mod fenced_body;
 pub mod proxy;
 mod renewal;
 pub mod token;
-pub mod tunnel;
+mod tunnel;
 
 /// The settings that name the API server.
 #[derive(Clone, Debug, Default)]

@@ -2,7 +2,7 @@
 //!
 //! Each patch tests the values it was computed from: the API server refuses it if they have changed since.
 
-use framework_api::{ExecutionType, State};
+use framework_api::ExecutionType;
 use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 
@@ -61,7 +61,7 @@ async fn apply(
 }
 
 fn scaled(found: &Found, numbers: &[Number]) -> Result<Change, Refusal> {
-    if is_completed(found) {
+    if found.is_completed() {
         return Err(Refusal::Completed);
     }
     let roles = &found.framework.spec.task_roles;
@@ -100,7 +100,7 @@ fn started(found: &Found) -> Result<Change, Refusal> {
 fn stopped(found: &Found) -> Change {
     let unchanged = |words: &str| Change { operations: Vec::new(), words: words.to_owned() };
     let before = match found.framework.spec.execution_type {
-        _ if is_completed(found) => return unchanged("is Completed already"),
+        _ if found.is_completed() => return unchanged("is Completed already"),
         ExecutionType::Stop => return unchanged("is stopped already"),
         ExecutionType::Create => "Create",
         ExecutionType::Start => "Start",
@@ -113,10 +113,6 @@ fn execution(before: &str, after: &str) -> Vec<Value> {
         json!({"op": "test", "path": "/spec/executionType", "value": before}),
         json!({"op": "replace", "path": "/spec/executionType", "value": after}),
     ]
-}
-
-fn is_completed(found: &Found) -> bool {
-    found.framework.status.as_ref().is_some_and(|status| status.state == State::Completed)
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! Frameworks as they are stored, and as the controller reads them: with a decompressed status.
 
-use framework_api::Framework;
+use framework_api::{Framework, State};
 use kube::api::{Api, DynamicObject, GetParams, ObjectMeta};
 use kube::core::{ApiResource, Request};
 use serde_json::{Value, json};
 
+use crate::args::Get;
 use crate::cluster::{self, Cluster};
 use crate::error::Error;
 
@@ -98,6 +99,11 @@ impl Found {
         self.metadata().namespace.as_deref().unwrap_or_default()
     }
 
+    /// Whether it is over, and no action is left.
+    pub fn is_completed(&self) -> bool {
+        self.framework.status.as_ref().is_some_and(|status| status.state == State::Completed)
+    }
+
     /// The queue that its label names.
     pub fn queue(&self) -> &str {
         let labels = self.metadata().labels.as_ref();
@@ -139,6 +145,18 @@ pub async fn one(cluster: &Cluster, name: &str) -> Result<Found, Error> {
 /// Whether a 404 is about the object: without the definition of Frameworks, none can be found.
 fn is_about(status: &kube::core::Status, name: &str) -> bool {
     status.details.as_ref().is_some_and(|details| details.name == name)
+}
+
+/// The named Frameworks, or those of the list that is asked for.
+pub async fn asked(cluster: &Cluster, asked: &Get) -> Result<Listed, Error> {
+    if asked.name.is_empty() {
+        return all(cluster, asked.all_namespaces, asked.selector.as_deref()).await;
+    }
+    let mut listed = Listed::default();
+    for name in &asked.name {
+        listed.found.push(one(cluster, name).await?);
+    }
+    Ok(listed)
 }
 
 /// The Frameworks with these labels.

@@ -8,20 +8,14 @@ use crate::args::{Form, Get};
 use crate::cluster::Cluster;
 use crate::duration::age;
 use crate::error::Error;
-use crate::find::{self, Found, Listed};
+use crate::find::{self, Found};
 use crate::output::Style;
 use crate::table::Table;
 
 /// The text that `get` prints. Fails if a named Framework does not exist, or the API server refuses a read.
 /// Fails with the text if only some of the listed Frameworks can be read.
 pub async fn run(cluster: &Cluster, asked: &Get, style: Style) -> Result<String, Error> {
-    let mut listed = Listed::default();
-    for name in &asked.name {
-        listed.found.push(find::one(cluster, name).await?);
-    }
-    if asked.name.is_empty() {
-        listed = find::all(cluster, asked.all_namespaces, asked.selector.as_deref()).await?;
-    }
+    let listed = find::asked(cluster, asked).await?;
     let found = &listed.found;
     let objects = if asked.name.len() == 1 { found[0].stored.clone() } else { list(found) };
     let text = style.show(&objects, || table(found, asked.all_namespaces, style, Timestamp::now()))?;

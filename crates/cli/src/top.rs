@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use framework_api::State;
 use framework_api::name::variable;
 use framework_queue::ResourceRequests;
 use k8s_openapi::api::core::v1::Pod;
@@ -18,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::args::Get;
 use crate::cluster::{self, Cluster};
 use crate::error::Error;
-use crate::find::{self, Found, Listed};
+use crate::find::{self, Found};
 use crate::output::Style;
 use crate::table::Table;
 
@@ -65,13 +64,7 @@ struct Row {
 /// if it refuses only the metrics, requests stand in for them. Fails with the text if only some of the
 /// listed Frameworks can be read.
 pub async fn run(cluster: &Cluster, asked: &Get, style: Style) -> Result<String, Error> {
-    let mut listed = Listed::default();
-    for name in &asked.name {
-        listed.found.push(find::one(cluster, name).await?);
-    }
-    if asked.name.is_empty() {
-        listed = find::all(cluster, asked.all_namespaces, asked.selector.as_deref()).await?;
-    }
+    let listed = find::asked(cluster, asked).await?;
     let pods: Api<Pod> = match asked.all_namespaces {
         true => Api::all(cluster.client.clone()),
         false => cluster.api(),
@@ -131,16 +124,12 @@ fn rank(found: &[Found], pods: &[Pod], used: Option<&Amounts>) -> Top {
         let own = map.and_then(|map| by_map.get(map)).map(Vec::as_slice);
         row(one, own.unwrap_or_default(), used)
     };
-    let mut items: Vec<Row> = found.iter().filter(|one| !is_completed(one)).map(with_its_pods).collect();
+    let mut items: Vec<Row> = found.iter().filter(|one| !one.is_completed()).map(with_its_pods).collect();
     items.sort_by_cached_key(|row| {
         let of = |resource| std::cmp::Reverse(row.amounts.get(resource));
         (of("cpu"), of("memory"), row.namespace.clone(), row.name.clone())
     });
     Top { source: if used.is_some() { Source::Used } else { Source::Requested }, items }
-}
-
-fn is_completed(found: &Found) -> bool {
-    found.framework.status.as_ref().is_some_and(|status| status.state == State::Completed)
 }
 
 fn row(found: &Found, pods: &[&Pod], used: Option<&Amounts>) -> Row {

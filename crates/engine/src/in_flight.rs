@@ -126,7 +126,8 @@ impl InFlight {
     }
 }
 
-fn one_less<K: Ord>(counts: &mut BTreeMap<K, usize>, of: &K) {
+/// Takes one from a count. A count of none is dropped.
+pub fn one_less<K: Ord>(counts: &mut BTreeMap<K, usize>, of: &K) {
     if let Some(count) = counts.get_mut(of) {
         *count -= 1;
         if *count == 0 {

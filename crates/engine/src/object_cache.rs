@@ -11,7 +11,7 @@ use framework_core::cached::{CachedPod, Version};
 use framework_core::observed::{Instance, Objects, PodFacts, PodPhase};
 use framework_message::{Slot, Slots};
 
-use crate::deletions::Deletions;
+use crate::deletions::{Deletions, has_no_time_left};
 use crate::object::{ConfigMapObject, PodObject};
 
 pub mod sweep;
@@ -83,7 +83,7 @@ fn is_terminal(phase: PodPhase) -> bool {
 /// Whether the disappearance of a Pod with these last known facts needs no confirmation. A Pod that still has
 /// time to end may have lost its label instead: a deletion of the object first takes that time away.
 fn is_ending(pod: &PodFacts) -> bool {
-    pod.deletion.is_some_and(|deletion| deletion.grace_sec == 0) || is_terminal(pod.phase)
+    has_no_time_left(pod) || is_terminal(pod.phase)
 }
 
 impl ObjectCache {

@@ -110,20 +110,18 @@ impl Outgoing {
     /// Whether every status that is, or may become, the persisted one permits an act.
     pub fn permits(&self, persisted: Option<&Persisted>, action: &Action, policy: &Policy) -> bool {
         let Some(Persisted { framework, status, .. }) = persisted else { return false };
+        let is_permitted = |status: &FrameworkStatus| permits(status, framework, action);
+        let by_unsettled = || !self.write.is_untracked() && self.write.unsettled_statuses().all(is_permitted);
         let Some(status) = status else {
             // The first ConfigMap (rule A11).
-            return first_attempt::permits(framework, action, policy)
-                && !self.write.is_untracked()
-                && self.write.unsettled_statuses().all(|status| permits(status, framework, action));
+            return first_attempt::permits(framework, action, policy) && by_unsettled();
         };
         if policy.defects.has(Defect::SendUnpermitted)
             || policy.defects.has(Defect::DeleteBeforePersist) && matches!(action, Action::DeletePod { .. })
         {
             return true;
         }
-        permits(status, framework, action)
-            && !self.write.is_untracked()
-            && self.write.unsettled_statuses().all(|status| permits(status, framework, action))
+        is_permitted(status) && by_unsettled()
     }
 
     /// Whether a new status of this Framework keeps the permission of every create in flight.

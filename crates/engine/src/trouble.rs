@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use framework_message::Key;
 
+use crate::in_flight::one_less;
+
 /// The share of the budget. Over an hour, with the first attempts of 1,000 Frameworks, it is a tenth.
 const SHARE: f64 = 0.08;
 /// Requests of a repetition: the write, and the read that shows its outcome.
@@ -103,12 +105,7 @@ impl Trouble {
     fn forget(&mut self, key: &Key) -> Option<Waiting> {
         let forgotten = self.waiting.remove(key)?;
         self.reserved.remove(&forgotten.reserved);
-        if let Some(count) = self.counts.get_mut(&key.namespace) {
-            *count -= 1;
-            if *count == 0 {
-                self.counts.remove(&key.namespace);
-            }
-        }
+        one_less(&mut self.counts, &key.namespace);
         Some(forgotten)
     }
 }

@@ -20,7 +20,7 @@ mod watch;
 
 pub use framework_shard::event::Outcome;
 pub use framework_shard::member::view::{Figures, View};
-pub use lease::{is_member, lease_name};
+pub use lease::is_member;
 pub use map::MAP;
 pub use message::{Command, Elected, LeaderLease, LeaseRole, Moved, Notice, ViewQuery};
 pub use run::Parts;

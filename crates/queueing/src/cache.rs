@@ -13,7 +13,7 @@ use crate::consumer::{Consumer, ConsumerKey, JobKind};
 use crate::object::{ClassObject, DeclaredObject, PodUse, QueueObject, QuotaObject, UnitObject};
 use crate::owners::Owners;
 use crate::store::Store;
-use crate::units_by_job::UnitsByJob;
+use crate::units_by_job::{UnitsByJob, drop_from};
 
 /// By how much the clocks of two API servers may differ. A job that was created so soon after the release of
 /// a unit may be the one that the unit was released for.
@@ -190,12 +190,7 @@ impl ObjectCache {
     /// The unit that named a job is gone.
     pub fn unlink(&mut self, job: &ConsumerKey, unit: &Key) {
         self.bound.remove(unit);
-        if let Some(keys) = self.units_of.get_mut(job) {
-            keys.remove(unit);
-            if keys.is_empty() {
-                self.units_of.remove(job);
-            }
-        }
+        drop_from(&mut self.units_of, job, unit);
     }
 }
 

@@ -180,12 +180,7 @@ impl FrameworkUnits {
             let units = &self.units;
             let is_of =
                 |unit: &&Key| units.get(unit).and_then(|unit| unit.framework_uid()) == Some(&before.uid);
-            let is_gone = self
-                .frameworks
-                .get(&key)
-                .and_then(|now| now.framework.as_ref())
-                .is_none_or(|now| now.uid != before.uid);
-            if is_gone {
+            if is_another {
                 let all = units.of(&key).chain(units.by_hand(&key)).filter(is_of);
                 self.orphans.extend(all.map(|unit| (unit.clone(), Arc::clone(&before.uid))));
             }

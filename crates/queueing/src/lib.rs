@@ -56,7 +56,7 @@ pub use object::{
     ClassObject, DeclaredObject, Finalizers, JobNotes, JobObject, Object, Overtaken, OwnerLink, Page, PodUse,
     QueueEvent, QueueObject, QuotaObject, Reply, TemplateMetadata, UnitNotes, UnitObject, UnitStatus,
 };
-pub use outcome::{KindName, LifetimeMeasure, Outcome, Wait};
+pub use outcome::{LifetimeMeasure, Outcome, Wait};
 pub use position::QueuePosition;
 pub use request::{PodLabels, QueueRequest, Resumption, UNGUARDED, UnitCreation};
 pub use settings::Settings;

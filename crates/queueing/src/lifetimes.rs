@@ -176,11 +176,10 @@ impl JobLifetimes {
     /// The response to a request that was sent at `sent` on the monotonic clock carries this `Date`.
     pub fn heard(&mut self, sent: Duration, date: Time) {
         self.asked = false;
-        let asked: Vec<_> = self.waiting.iter().filter(|(_, since)| **since <= sent).collect();
-        let asked: Vec<_> = asked.into_iter().map(|(job, _)| job.clone()).collect();
+        let asked = self.waiting.iter().filter(|(_, since)| **since <= sent);
+        let asked: Vec<_> = asked.map(|(job, _)| job.clone()).collect();
         for job in asked {
-            let state = self.states.get_mut(&job);
-            if let Some(state) = state {
+            if let Some(state) = self.states.get_mut(&job) {
                 if state.due.is_some_and(|due| date < due) {
                     continue;
                 }

@@ -11,22 +11,6 @@ use framework_message::Key;
 
 use crate::consumer::NamedKind;
 
-/// The kind of a job, as an Event names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KindName {
-    /// Its `apiVersion`.
-    pub api_version: String,
-    /// Its `kind`.
-    pub kind: String,
-}
-
-impl KindName {
-    /// The name of this kind.
-    pub fn of(kind: &NamedKind) -> Self {
-        KindName { api_version: kind.api_version().to_owned(), kind: kind.kind().to_owned() }
-    }
-}
-
 /// A decision that the caller carries out.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
@@ -64,7 +48,7 @@ pub enum Outcome {
     /// A job stays suspended, or Tasks of a Framework wait, for a reason that no unit names.
     StaysSuspended {
         /// Its kind.
-        row: KindName,
+        kind: NamedKind,
         /// Its name.
         job: Key,
         /// Its UID.

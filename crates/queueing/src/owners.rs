@@ -18,6 +18,7 @@ use framework_message::{Change, Key, Selection};
 use crate::consumer::JobKind;
 use crate::object::OwnerLink;
 use crate::store::Store;
+use crate::units_by_job::drop_from;
 
 /// How many owners of a Pod count: a Job, its JobSet, and the TrainJob of that.
 const OWNERS: usize = 3;
@@ -186,16 +187,6 @@ impl Owners {
         let is_part = |of: &Key| self.parts.get(of).is_some_and(|parts| parts.contains(controller));
         let is_of_framework = self.controllers.get(controller).is_some_and(|of| !is_part(of));
         consumer.as_ref().filter(|uid| self.jobs.contains(*uid) && !is_of_framework)
-    }
-}
-
-/// Removes an entry of a set, and the set with its last entry.
-fn drop_from(sets: &mut BTreeMap<Key, BTreeSet<Key>>, of: &Key, entry: &Key) {
-    if let Some(set) = sets.get_mut(of) {
-        set.remove(entry);
-        if set.is_empty() {
-            sets.remove(of);
-        }
     }
 }
 

@@ -54,12 +54,7 @@ impl UnitsByJob {
             && let Some(of_job) = self.dependents.get_mut(job)
         {
             for (resource, amount) in requests.iter() {
-                if let Some(units) = of_job.get_mut(resource) {
-                    units.remove(&(amount, unit.clone()));
-                    if units.is_empty() {
-                        of_job.remove(resource);
-                    }
-                }
+                drop_from(of_job, resource, &(amount, unit.clone()));
             }
             if of_job.is_empty() {
                 self.dependents.remove(job);
@@ -96,6 +91,16 @@ impl UnitsByJob {
         changed.flat_map(|(units, least)| {
             units.iter().rev().take_while(move |(amount, _)| *amount > least).map(|(_, unit)| unit)
         })
+    }
+}
+
+/// Removes an entry of a set, and the set with its last entry.
+pub fn drop_from<K: Ord, V: Ord>(sets: &mut BTreeMap<K, BTreeSet<V>>, of: &K, entry: &V) {
+    if let Some(set) = sets.get_mut(of) {
+        set.remove(entry);
+        if set.is_empty() {
+            sets.remove(of);
+        }
     }
 }
 

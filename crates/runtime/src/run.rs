@@ -366,10 +366,7 @@ impl Controller {
             Effect::Trace(spans) => self.traces.export(spans),
             Effect::WriteHistory { lines, before } => self.history.append(self.clock.now(), lines, before),
             Effect::Publish { framework, reports } => {
-                let key = Key::new(
-                    framework.metadata.namespace.as_deref().unwrap_or_default(),
-                    framework.metadata.name.as_deref().unwrap_or_default(),
-                );
+                let key = Key::of(&framework);
                 for report in reports {
                     if report.warning {
                         warn!(framework = %key, note = report.note, "{}", report.reason);

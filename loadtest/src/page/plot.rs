@@ -84,9 +84,8 @@ impl<'a> Plot<'a> {
         let left_out = by_size.split_off(by_size.len().min(LINES));
         names.retain(|name| !left_out.contains(name));
         let points = || all.iter().flat_map(|one| finite(one));
-        let title = TITLES.iter().find(|(known, _)| *known == plot).map_or(plot, |(_, title)| title);
         Plot {
-            title: title.to_owned(),
+            title: title_of(plot).to_owned(),
             unit,
             left_out: left_out.len(),
             across: Axis::of_time(points().map(|point| point.0).fold(0.0, f64::max)),
@@ -124,7 +123,7 @@ fn panel(plot: &Plot, run: &Run, several: bool) -> Html {
         .iter()
         .filter_map(|(name, colour)| {
             let mut all =
-                run.series.iter().filter(|one| one.unit == plot.unit && title_of(one) == plot.title);
+                run.series.iter().filter(|one| one.unit == plot.unit && title_of(&one.plot) == plot.title);
             Some((*colour, all.find(|one| one.name == *name)?))
         })
         .collect();
@@ -147,8 +146,8 @@ fn panel(plot: &Plot, run: &Run, several: bool) -> Html {
     of_class("figure", "panel", [caption, area(plot, &drawn), legend])
 }
 
-fn title_of(series: &Series) -> &str {
-    TITLES.iter().find(|(known, _)| *known == series.plot).map_or(&series.plot, |(_, title)| title)
+fn title_of(plot: &str) -> &str {
+    TITLES.iter().find(|(known, _)| *known == plot).map_or(plot, |(_, title)| title)
 }
 
 fn entry(plot: &Plot, colour: usize, series: &Series) -> Html {

@@ -40,10 +40,6 @@ impl Fates {
                 return Err(format!("TaskRole {role:?} has no Task {index}: its taskNumber is {number}"));
             }
         }
-        let entry = |failure: &Failure| {
-            let Tasks { role, index } = failure.tasks.clone();
-            ((role, index), (failure.code, failure.times))
-        };
         Ok(Fates { failures: failures.iter().map(entry).collect(), endless: endless.to_vec() })
     }
 
@@ -62,6 +58,11 @@ impl Fates {
     }
 }
 
+fn entry(failure: &Failure) -> ((String, Option<i32>), (i32, Option<u32>)) {
+    let Tasks { role, index } = failure.tasks.clone();
+    ((role, index), (failure.code, failure.times))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,10 +70,6 @@ mod tests {
     #[test]
     fn the_entry_of_a_task_decides_before_that_of_its_role() {
         let failures = ["w=1", "w:1=2x1"].map(|text| text.parse().unwrap());
-        let entry = |failure: &Failure| {
-            let Tasks { role, index } = failure.tasks.clone();
-            ((role, index), (failure.code, failure.times))
-        };
         let endless = ["w:1", "w:2"].map(|text| text.parse().unwrap()).to_vec();
         let fates = Fates { failures: failures.iter().map(entry).collect(), endless };
         assert_eq!(fates.of("w", 0, 9), Fate { seconds: Some(30), code: 1 });

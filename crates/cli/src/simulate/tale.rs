@@ -82,10 +82,8 @@ fn of_task(
         let ended = rule::result(&end.phrase, end.code);
         entries.push((if is_own { 1 } else { 6 }, format!("ended {ended}"), None));
     }
-    let delay = after.retry_policy_status.retry_delay_sec;
-    if let Some(delay) =
-        delay.filter(|_| known.is_none_or(|one| one.retry_policy_status.retry_delay_sec != delay))
-    {
+    let delay_before = known.and_then(|known| known.retry_policy_status.retry_delay_sec);
+    if let Some(delay) = after.retry_policy_status.retry_delay_sec.filter(|now| delay_before != Some(*now)) {
         entries.push((2, format!("retried in {delay} s, because short runs came in a row"), None));
     }
     let was_over = known.is_some_and(|known| known.state == State::Completed);
@@ -119,10 +117,8 @@ fn of_framework(
         let by = end.trigger.as_ref().map(|by| format!("completion policy: {}", by.message));
         entries.push((format!("attempt {} of the Framework ended {ended}", attempt.id), by));
     }
-    let delay = after.retry_policy_status.retry_delay_sec;
-    if let Some(delay) =
-        delay.filter(|_| known.is_none_or(|one| one.retry_policy_status.retry_delay_sec != delay))
-    {
+    let delay_before = known.and_then(|known| known.retry_policy_status.retry_delay_sec);
+    if let Some(delay) = after.retry_policy_status.retry_delay_sec.filter(|now| delay_before != Some(*now)) {
         entries.push((format!("Framework retried in {delay} s"), by_policy(after, attempt)));
     }
     if after.state == State::Completed {

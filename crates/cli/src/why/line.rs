@@ -13,9 +13,7 @@ use framework_api::queue::{
     ENQUEUED_ANNOTATION, FINALIZER, HELD_ANNOTATION, OVERTAKEN, Phase, Queue, QueueUnit, Reason,
 };
 use framework_queue::requests::resource_of;
-use framework_queue::{
-    Amount, Namespace, Position, QueueFacts, QuotaFacts, ResourceRequests, UnitFacts, UnitPhase,
-};
+use framework_queue::{Amount, Namespace, QueueFacts, QuotaFacts, ResourceRequests, UnitFacts, UnitPhase};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
@@ -133,16 +131,13 @@ fn place(own: Vec<UnitView>, stored: &Stored, now: Timestamp) -> Vec<Standing> {
     let name_of = |scheduled: &Arc<str>| unit_of(scheduled.rsplit_once('/')?.1)?.metadata.name.clone();
     let position = |unit: &UnitView| namespace.position(&name_in_schedule(unit_of(&unit.uid)?));
     let standing = |unit: UnitView| {
-        let Position { place, before, directly_before } = match position(&unit) {
-            Some(position) if unit.waits() => position,
-            _ => return Standing { missing: missing(&unit, stored), ..Standing::of(unit) },
-        };
+        let position = position(&unit).filter(|_| unit.waits());
         Standing {
-            place: Some(place),
-            before: Some(before),
-            directly_before: directly_before.as_ref().and_then(name_of),
+            place: position.as_ref().map(|position| position.place),
+            before: position.as_ref().map(|position| position.before),
+            directly_before: position.and_then(|position| name_of(&position.directly_before?)),
             missing: missing(&unit, stored),
-            ..Standing::of(unit)
+            unit,
         }
     };
     own.into_iter().map(standing).collect()

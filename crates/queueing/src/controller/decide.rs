@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use super::QueueController;
 use crate::consumer::{Consumer, ConsumerKey, NamedKind};
 use crate::object::{Overtaken, UnitObject};
-use crate::outcome::{KindName, Outcome, Wait};
+use crate::outcome::{Outcome, Wait};
 use crate::outgoing::Work;
 use crate::unit::UnitDecision;
 use framework_message::{Key, Now};
@@ -191,9 +191,8 @@ impl QueueController {
         let state = self.job_states.entry(key.clone()).or_default();
         let is_news = state.says(&uid, reason.as_ref().map(|reason| reason.note.as_str()));
         if let (true, Some(report), Some(object)) = (is_news, reason, self.objects.declared_job(key)) {
-            let row = KindName::of(&NamedKind::Declared(Arc::clone(&object.row)));
-            let job = key.key.clone();
-            self.outcomes.push(Outcome::StaysSuspended { row, job, uid, report });
+            let (kind, job) = (NamedKind::Declared(Arc::clone(&object.row)), key.key.clone());
+            self.outcomes.push(Outcome::StaysSuspended { kind, job, uid, report });
         }
     }
 

@@ -12,7 +12,7 @@ use super::FrameworkUnits;
 use super::state::RefusedUnit;
 use crate::consumer::{ConsumerKey, NamedKind};
 use crate::object::{Object, Reply};
-use crate::outcome::{KindName, Outcome};
+use crate::outcome::Outcome;
 use crate::outgoing::{Sent, Work};
 use crate::unit::PendingRequest;
 
@@ -162,7 +162,7 @@ impl FrameworkUnits {
             unit.name, refused.message
         );
         self.outcomes.extend(is_news.then(|| Outcome::StaysSuspended {
-            row: KindName::of(&NamedKind::Framework),
+            kind: NamedKind::Framework,
             job: job.key.clone(),
             uid: Arc::clone(&framework.uid),
             report: Report::warning(EventReason::QueueUnitRefused, note),

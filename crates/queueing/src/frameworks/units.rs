@@ -9,6 +9,7 @@ use framework_message::{Change, Key};
 
 use crate::object::UnitObject;
 use crate::store::Store;
+use crate::units_by_job::drop_from;
 
 /// The units, and the Frameworks that they name.
 #[derive(Debug, Default)]
@@ -37,13 +38,8 @@ impl ByFramework {
             Some(now) => self.named.insert(unit.clone(), now.clone()),
             None => self.named.remove(unit),
         };
-        if let Some(before) = before.as_ref().filter(|before| Some(*before) != now)
-            && let Some(units) = self.of.get_mut(before)
-        {
-            units.remove(unit);
-            if units.is_empty() {
-                self.of.remove(before);
-            }
+        if let Some(before) = before.as_ref().filter(|before| Some(*before) != now) {
+            drop_from(&mut self.of, before, unit);
         }
         if let Some(now) = now {
             self.of.entry(now.clone()).or_default().insert(unit.clone());

@@ -104,13 +104,8 @@ impl FrameworkUnits {
     fn waiting(&self, now: Now, unit: &UnitObject, framework: &Consumer) -> Verdict {
         let is_covered = covers(unit, framework) && !self.is_let_go(unit) && !framework.deleting;
         match self.held_until(framework) {
-            _ if !unit.deleting => {
-                if is_covered {
-                    Verdict::Keep
-                } else {
-                    Verdict::Delete
-                }
-            }
+            _ if !unit.deleting && !is_covered => Verdict::Delete,
+            _ if !unit.deleting => Verdict::Keep,
             // An earlier owner may have begun it with the released requests, or may have let the unit go.
             Some(until) if now.steady < until => Verdict::KeepUntil(until),
             _ if is_covered => Verdict::Keep,

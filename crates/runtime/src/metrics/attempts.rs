@@ -74,9 +74,7 @@ impl Attempts {
             self.retries.with_label_values(&[kind(attempt)]).inc_by(count);
         }
     }
-}
 
-impl Attempts {
     /// The label of a phrase.
     fn phrase<'a>(&self, phrase: &'a str) -> &'a str {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,12 +1,10 @@
 //! Each answer, and the lack of one, with its meaning.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::RETRY_AFTER;
 use serde_json::{Value, json};
 
-use framework_api::{Framework, FrameworkSpec, FrameworkStatus};
 use framework_core::Action;
 use framework_core::size::SizeLimits;
 use framework_engine::object::Object;
@@ -15,25 +13,7 @@ use framework_message::Key;
 
 use super::engine::LONGEST_FIELD;
 use super::*;
-
-fn framework() -> Arc<Framework> {
-    let spec: FrameworkSpec = serde_json::from_value(json!({"taskRoles": []})).unwrap();
-    let mut framework = Framework::new("job", spec);
-    framework.metadata.namespace = Some("ns".into());
-    framework.metadata.uid = Some("f".into());
-    Arc::new(framework)
-}
-
-fn status() -> Arc<FrameworkStatus> {
-    let at = "2026-01-01T00:00:00Z";
-    serde_json::from_value(json!({
-        "startTime": at, "state": "AttemptCreationPending", "transitionTime": at,
-        "retryPolicyStatus": {"totalRetriedCount": 0, "accountableRetriedCount": 0},
-        "attemptStatus": {"id": 0, "startTime": at, "configMapName": "job-attempt"},
-    }))
-    .map(Arc::new)
-    .unwrap()
-}
+use crate::request::engine::tests::{framework, status};
 
 fn act(action: Action) -> Request {
     Request::Act { framework: framework(), status: status(), action }

@@ -170,4 +170,4 @@ fn pod_at(namespace: &str, pod: &str) -> Target {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

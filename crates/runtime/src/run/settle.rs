@@ -24,10 +24,10 @@ impl Controller {
                     self.recorder.record(Subject::unit(&unit, &uid), report);
                 }
             }
-            Outcome::StaysSuspended { row, job, uid, report } => {
-                let (kind, reason, note) = (&row.kind, report.reason, &report.note);
+            Outcome::StaysSuspended { kind: of, job, uid, report } => {
+                let (kind, reason, note) = (of.kind(), report.reason, &report.note);
                 info!(kind, %job, note, "{reason}");
-                self.recorder.record(Subject::job(&row.api_version, &row.kind, &job, &uid), report);
+                self.recorder.record(Subject::job(of.api_version(), kind, &job, &uid), report);
             }
             Outcome::Lifetime { row, job, uid, report, measure } => {
                 measure.into_iter().for_each(|measure| self.metrics.job_ended(measure));

@@ -54,16 +54,6 @@ fn of_member() -> [Turn; 8] {
     [attempts, jobs, sets, used, units, queues, quotas, classes]
 }
 
-fn start_watch<T: Kind>(
-    tasks: &mut JoinSet<&'static str>,
-    parts: &mut Parts,
-    sink: &Sink,
-    turn: Turn,
-    name: &'static str,
-) {
-    start_selected::<T>(tasks, parts, sink, turn, name, None);
-}
-
 fn start_selected<T: Kind>(
     tasks: &mut JoinSet<&'static str>,
     parts: &mut Parts,
@@ -98,9 +88,9 @@ fn start_queueing(
     start_selected::<AttemptObject>(tasks, parts, sink, attempts, of, attempts_within);
     start_selected::<PodUse>(tasks, parts, sink, used, "the watch of Pods in queues", used_within);
     start_selected::<UnitObject>(tasks, parts, sink, units, "the watch of QueueUnits", units_within);
-    start_watch::<QueueObject>(tasks, parts, sink, queues, "the watch of Queues");
-    start_watch::<QuotaObject>(tasks, parts, sink, quotas, "the watch of ResourceQuotas");
-    start_watch::<ClassObject>(tasks, parts, sink, classes, "the watch of PriorityClasses");
+    start_selected::<QueueObject>(tasks, parts, sink, queues, "the watch of Queues", None);
+    start_selected::<QuotaObject>(tasks, parts, sink, quotas, "the watch of ResourceQuotas", None);
+    start_selected::<ClassObject>(tasks, parts, sink, classes, "the watch of PriorityClasses", None);
     [("Job", jobs), ("JobSet", sets)].into()
 }
 

@@ -10,7 +10,7 @@ use framework_message::Key;
 
 use super::*;
 
-fn framework() -> Arc<Framework> {
+pub(crate) fn framework() -> Arc<Framework> {
     let spec: FrameworkSpec = serde_json::from_value(json!({
         "taskRoles": [{"name": "worker", "taskNumber": 1, "task": {"pod": {"spec": {"containers": []}}}}],
     }))
@@ -21,7 +21,7 @@ fn framework() -> Arc<Framework> {
     Arc::new(framework)
 }
 
-fn status() -> Arc<FrameworkStatus> {
+pub(crate) fn status() -> Arc<FrameworkStatus> {
     let at = "2026-01-01T00:00:00Z";
     serde_json::from_value(json!({
         "startTime": at, "state": "AttemptCreationPending", "transitionTime": at,

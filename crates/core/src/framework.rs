@@ -250,12 +250,9 @@ impl Step<'_> {
         let attempt = &mut next.attempt_status;
         let has_config_map = attempt.config_map_uid.is_some();
         for task in attempt.task_role_statuses.iter_mut().flatten().flat_map(|role| &mut role.task_statuses) {
-            task::end(task, self.o, at, || {
-                let text = "the FrameworkAttempt completed".to_owned();
-                TaskAttemptCompletionStatus::predefined(Code::FrameworkAttemptCompletion, text)
-            });
-            // With a ConfigMap, an orphan may run that has to be gone first.
-            if task.state == State::AttemptCompleted || !has_config_map && task::has_ended(task) {
+            self.end_task(task);
+            // Without a ConfigMap there is no Pod: one of its name is of an earlier attempt.
+            if task.state == State::AttemptCompleted || !has_config_map {
                 task::complete(task, at);
             }
         }
@@ -268,6 +265,14 @@ impl Step<'_> {
         }
     }
 
+    /// Ends the attempt of a Task with that of its Framework, unless it has ended already.
+    fn end_task(&self, task: &mut Shared<TaskStatus>) {
+        task::end(task, self.o, self.m.time(), || {
+            let text = "the FrameworkAttempt completed".to_owned();
+            TaskAttemptCompletionStatus::predefined(Code::FrameworkAttemptCompletion, text)
+        });
+    }
+
     /// The attempt is ending: follows its Pods and its ConfigMap until all are gone (rule A5).
     fn wind_down(&self, next: &mut FrameworkStatus) {
         let at = self.m.time();
@@ -277,6 +282,8 @@ impl Step<'_> {
         for task in
             next.attempt_status.task_role_statuses.iter_mut().flatten().flat_map(|r| &mut r.task_statuses)
         {
+            // The original ends no Task when others delete the ConfigMap, and may retry one later.
+            self.end_task(task);
             let Some(uid) = task.attempt_status.pod_uid.as_ref().filter(|_| task.state != State::Completed)
             else {
                 // An orphan is among the Pods that have to be gone.

@@ -112,7 +112,8 @@ impl Backoff {
     /// Whether this delay is new to the user: neither the delay of the retry before, nor none. So a row of
     /// short runs is reported a few times, however long it is.
     pub fn is_step(self, retried: RetryPolicyStatus, delay: i64) -> bool {
-        let before = RetryPolicyStatus { total_retried_count: retried.total_retried_count - 1, ..retried };
+        let count = retried.total_retried_count.saturating_sub(1);
+        let before = RetryPolicyStatus { total_retried_count: count, ..retried };
         let at = Time::floor(jiff::Timestamp::UNIX_EPOCH);
         delay > 0 && delay != self.delay(before, None, at)
     }

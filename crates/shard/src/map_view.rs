@@ -81,8 +81,8 @@ impl MapView {
         self.restored
     }
 
-    /// How long it has been seen absent. A creation of unknown outcome may yet be applied, seen by others, and
-    /// undone while the watch is frozen: the time begins when it can land no more.
+    /// How long it has been seen absent. A creation of unknown outcome may yet be applied, seen by others,
+    /// and undone while the watch is frozen: the time begins when it can land no more.
     pub fn absent(&self, at: Duration) -> Duration {
         self.absent_since.map_or(Duration::ZERO, |since| at.saturating_sub(since.max(self.lands_until)))
     }

@@ -15,5 +15,6 @@ mod rescale;
 mod retry;
 mod size;
 mod snapshot;
+mod taken_over;
 mod world;
 mod worst;

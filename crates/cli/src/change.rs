@@ -49,7 +49,10 @@ async fn apply(
     let Change { operations, words } =
         change(&found).map_err(|source| Error::Refused { action: action(), source })?;
     if !operations.is_empty() {
-        let failed = |source: kube::Error| Error::Request { action: action(), source: Box::new(source) };
+        let failed = |source: kube::Error| match is_outdated(&source) {
+            true => Error::Refused { action: action(), source: Refusal::Changed },
+            false => Error::Request { action: action(), source: Box::new(source) },
+        };
         let path =
             format!("{}/{name}?fieldManager=kubectl-framework", find::api(cluster, false).resource_url());
         let request = http::Request::patch(path).header(CONTENT_TYPE, "application/json-patch+json");
@@ -58,6 +61,13 @@ async fn apply(
         found = Found::of(cluster.client.request(request).await.map_err(failed)?)?;
     }
     style.show(&found.stored, || visible(&format!("framework/{name} {words}")) + "\n")
+}
+
+/// Whether the API server refuses a JSON patch because a value that it tests is another one by now. It says
+/// only this.
+fn is_outdated(error: &kube::Error) -> bool {
+    const MESSAGE: &str = "the server rejected our request due to an error in our request";
+    matches!(error, kube::Error::Api(status) if status.code == 422 && status.message == MESSAGE)
 }
 
 fn scaled(found: &Found, numbers: &[Number]) -> Result<Change, Refusal> {
@@ -91,6 +101,7 @@ fn started(found: &Found) -> Result<Change, Refusal> {
     match found.framework.spec.execution_type {
         ExecutionType::Stop => Err(Refusal::Stopped),
         ExecutionType::Start => Ok(Change { operations: Vec::new(), words: "is started already".to_owned() }),
+        ExecutionType::Create if found.is_completed() => Err(Refusal::Completed),
         ExecutionType::Create => {
             Ok(Change { operations: execution("Create", "Start"), words: "started".to_owned() })
         }
@@ -152,6 +163,22 @@ mod tests {
         let mut stopped = found("running.yaml");
         stopped.framework.spec.execution_type = ExecutionType::Stop;
         assert_eq!(started(&stopped), Err(Refusal::Stopped));
+        let mut expired = found("completed.yaml");
+        expired.framework.spec.execution_type = ExecutionType::Create;
+        assert_eq!(started(&expired), Err(Refusal::Completed));
+    }
+
+    #[test]
+    fn a_failed_test_of_a_patch_is_no_invalid_value() {
+        let refused = |code: u16, message: &str| {
+            let message = message.to_owned();
+            let status = kube::core::Status { code, message, ..Default::default() };
+            is_outdated(&kube::Error::Api(Box::new(status)))
+        };
+        let words = "the server rejected our request due to an error in our request";
+        assert!(refused(422, words));
+        assert!(!refused(422, "Framework \"a\" is invalid: spec.taskRoles: Too many"));
+        assert!(!refused(400, words));
     }
 
     #[test]

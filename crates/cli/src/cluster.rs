@@ -31,12 +31,18 @@ impl Cluster {
         {
             return Err(Error::NoKubeconfig { files: files.to_string_lossy().into_owned() });
         }
+        let home = std::env::home_dir();
+        let has_own = home.as_ref().is_some_and(|home| home.join(".kube/config").exists());
+        let has_file = global.kubeconfig.is_some() || kubeconfig.is_some() || has_own;
+        if let Some(context) = global.context.clone().filter(|_| !has_file) {
+            return Err(Error::NoContext { context });
+        }
         let directions = Directions {
             address: None,
             kubeconfig_file: global.kubeconfig.clone(),
             kubeconfig,
             context: global.context.clone(),
-            home: std::env::home_dir(),
+            home,
             proxies: Variables::of_this_process(),
         };
         let config = framework_access::find(&directions).await.map_err(|error| match error {
@@ -63,19 +69,23 @@ where
     K: Clone + DeserializeOwned + Resource,
 {
     let read = |object| decode(object).map_err(|error| failed(what, kube::Error::SerdeError(error)));
-    each(api, labels, what, read).await?.into_iter().collect()
+    each(api, with_labels(labels), what, read).await?.into_iter().collect()
 }
 
-/// All objects of a kind with these labels, each as `read` returns it, page by page.
+/// A selection by labels.
+pub fn with_labels(labels: Option<&str>) -> ListParams {
+    labels.map_or_else(ListParams::default, |labels| ListParams::default().labels(labels))
+}
+
+/// All selected objects of a kind, each as `read` returns it, page by page.
 pub async fn each<K: Clone + Resource, T>(
     api: &Api<K>,
-    labels: Option<&str>,
+    asked: ListParams,
     what: &str,
     read: impl Fn(Value) -> T,
 ) -> Result<Vec<T>, Error> {
     let (client, requests) = (api.clone().into_client(), Request::new(api.resource_url()));
-    let mut asked = ListParams::default().limit(PAGE);
-    asked.label_selector = labels.map(str::to_owned);
+    let mut asked = asked.limit(PAGE);
     let mut all = Vec::new();
     loop {
         let request =
@@ -91,6 +101,11 @@ pub async fn each<K: Clone + Resource, T>(
 
 fn failed(what: &str, source: kube::Error) -> Error {
     Error::Request { action: format!("list {what}"), source: Box::new(source) }
+}
+
+/// Whether a list was refused because its kind is not installed.
+pub fn is_not_served(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
 /// An object as its type holds it. The API server stores times in `managedFields` that no type of ours holds:

@@ -3,9 +3,11 @@
 
 use clap::builder::PossibleValue;
 use clap::{Arg, Command, CommandFactory, FromArgMatches};
+use kube::api::ListParams;
+use serde_json::Value;
 
 use crate::args::{Args, Global};
-use crate::cluster::Cluster;
+use crate::cluster::{self, Cluster};
 use crate::find;
 
 /// The name of the program that kubectl runs for completions.
@@ -43,8 +45,10 @@ async fn names(words: &[String]) -> Vec<String> {
     let matches = Args::command().ignore_errors(true).try_get_matches_from(line);
     let global = matches.ok().and_then(|matches| Global::from_arg_matches(&matches).ok()).unwrap_or_default();
     let Ok(cluster) = Cluster::connect(&global).await else { return Vec::new() };
-    let listed = find::all(&cluster, false, None).await.unwrap_or_default();
-    listed.found.iter().map(|one| one.name().to_owned()).collect()
+    let name = |object: Value| Some(object.pointer("/metadata/name")?.as_str()?.to_owned());
+    let api = find::api(&cluster, false);
+    let listed = cluster::each(&api, ListParams::default(), "Frameworks", name).await;
+    listed.unwrap_or_default().into_iter().flatten().collect()
 }
 
 /// The kind of the last word.
@@ -89,7 +93,8 @@ fn verbs(root: &Command) -> Vec<String> {
 
 /// The options of a verb, and those of all verbs.
 fn all<'a>(verb: Option<&'a Command>, root: &'a Command) -> impl Iterator<Item = &'a Arg> {
-    verb.into_iter().chain([root]).flat_map(Command::get_opts)
+    let arguments = verb.into_iter().chain([root]).flat_map(Command::get_arguments);
+    arguments.filter(|arg| !arg.is_positional())
 }
 
 fn options(verb: Option<&Command>, root: &Command) -> Vec<String> {
@@ -139,6 +144,8 @@ mod tests {
         assert!(words("wait a --for ").contains(&"released".to_owned()));
         assert!(words("wait a --f").contains(&"--for".to_owned()), "an option of the verb");
         assert!(words("wait a --f").contains(&"--namespace".to_owned()), "an option of all verbs");
+        assert!(words("get --a").contains(&"--all-namespaces".to_owned()), "an option without a value");
+        assert_eq!(at("get -A x"), Wanted::Framework, "it takes no value");
         assert_eq!((at("simulate x"), at("get --kubeconfig ")), (Wanted::File, Wanted::File));
         assert_eq!(words("get -n "), [""; 0], "namespaces are not looked up");
     }

@@ -20,6 +20,15 @@ pub enum Error {
     /// There is no kubeconfig, and the program is not in a cluster.
     #[error("no kubeconfig was found: set KUBECONFIG, give --kubeconfig, or create ~/.kube/config ({0})")]
     Nowhere(#[source] framework_access::account::Error),
+    /// A context is named, and there is no kubeconfig: the cluster of the Pod would be taken instead.
+    #[error(
+        "there is no context {context:?}, because no kubeconfig was found: set KUBECONFIG, give \
+         --kubeconfig, or create ~/.kube/config"
+    )]
+    NoContext {
+        /// Its name.
+        context: String,
+    },
     /// No client can be made for it.
     #[error(transparent)]
     Client(#[from] framework_access::client::Error),
@@ -30,6 +39,15 @@ pub enum Error {
         namespace: String,
         /// The name.
         name: String,
+    },
+    /// The API server does not know the kind.
+    #[error(
+        "cannot {action}: the API server serves no Frameworks (404): install FrameworkController, or choose \
+         its cluster by --context"
+    )]
+    NotServed {
+        /// The step that failed.
+        action: String,
     },
     /// The API server refused a request, or did not answer.
     #[error("cannot {action}: {}", problem(source))]
@@ -133,6 +151,9 @@ pub enum Refusal {
     /// It was stopped.
     #[error("it was stopped, which is final: create it again")]
     Stopped,
+    /// Another client was faster.
+    #[error("it was changed at the same time: give the command again")]
+    Changed,
 }
 
 impl Error {

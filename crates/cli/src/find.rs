@@ -39,9 +39,19 @@ impl Listed {
         listed
     }
 
+    /// The answers about Frameworks that were named: an error if there is none to show.
+    fn named(answers: Vec<Result<Found, Error>>) -> Result<Listed, Error> {
+        let listed = Listed::of(answers);
+        if listed.found.is_empty() {
+            return listed.answer(String::new()).map(|_| Listed::default());
+        }
+        Ok(listed)
+    }
+
     /// The answer with this text about those that can be read: an error if some cannot.
     pub fn answer(self, text: String) -> Result<String, Error> {
         let others = self.unreadable.len().saturating_sub(1);
+        let text = if self.found.is_empty() && !self.unreadable.is_empty() { String::new() } else { text };
         match self.unreadable.into_iter().next() {
             Some(first) => Err(Error::Unreadable { first: Box::new(first), others, text }),
             None => Ok(text),
@@ -82,6 +92,17 @@ impl Found {
             }
         }
         Ok(Found { framework, stored })
+    }
+
+    /// Without the parts that no row shows. They take most of the memory of a long list.
+    pub fn summarized(mut self) -> Found {
+        self.stored = Value::Null;
+        self.framework.metadata.managed_fields = None;
+        self.framework.spec.task_roles = Vec::new();
+        if let Some(status) = &mut self.framework.status {
+            status.attempt_status.task_role_statuses = None;
+        }
+        self
     }
 
     /// Its metadata.
@@ -137,8 +158,16 @@ pub async fn one(cluster: &Cluster, name: &str) -> Result<Found, Error> {
         }
         Err(source) => {
             let action = format!("get the Framework {name:?} in the namespace {namespace:?}");
-            Err(Error::Request { action, source: Box::new(source) })
+            Err(or_not_served(Error::Request { action, source: Box::new(source) }))
         }
+    }
+}
+
+/// A 404 that is not about one Framework is about all.
+fn or_not_served(error: Error) -> Error {
+    match error {
+        Error::Request { action, source } if cluster::is_not_served(&source) => Error::NotServed { action },
+        error => error,
     }
 }
 
@@ -147,26 +176,41 @@ fn is_about(status: &kube::core::Status, name: &str) -> bool {
     status.details.as_ref().is_some_and(|details| details.name == name)
 }
 
-/// The named Frameworks, or those of the list that is asked for.
-pub async fn asked(cluster: &Cluster, asked: &Get) -> Result<Listed, Error> {
+/// The named Frameworks, or those of the list that is asked for, each as `keep` leaves it. Fails if none of
+/// the named ones can be shown.
+pub async fn asked(cluster: &Cluster, asked: &Get, keep: fn(Found) -> Found) -> Result<Listed, Error> {
     if asked.name.is_empty() {
-        return all(cluster, asked.all_namespaces, asked.selector.as_deref()).await;
+        return all(cluster, asked, keep).await;
     }
-    let mut listed = Listed::default();
+    let mut answers = Vec::new();
     for name in &asked.name {
-        listed.found.push(one(cluster, name).await?);
+        match one(cluster, name).await {
+            Err(error) if is_about_all(&error) => return Err(error),
+            answer => answers.push(answer.map(keep)),
+        }
     }
-    Ok(listed)
+    Listed::named(answers)
 }
 
-/// The Frameworks with these labels.
-pub async fn all(cluster: &Cluster, all_namespaces: bool, labels: Option<&str>) -> Result<Listed, Error> {
-    let what = if all_namespaces {
+/// Whether the next Framework would meet the same error.
+fn is_about_all(error: &Error) -> bool {
+    match error {
+        Error::Request { source, .. } => !matches!(**source, kube::Error::Api(_)),
+        error => matches!(error, Error::NotServed { .. }),
+    }
+}
+
+/// The Frameworks of the list that is asked for.
+async fn all(cluster: &Cluster, asked: &Get, keep: fn(Found) -> Found) -> Result<Listed, Error> {
+    let what = if asked.all_namespaces {
         "the Frameworks of all namespaces".to_owned()
     } else {
         format!("the Frameworks of the namespace {:?}", cluster.namespace)
     };
-    Ok(Listed::of(cluster::each(&api(cluster, all_namespaces), labels, &what, Found::of).await?))
+    let labels = cluster::with_labels(asked.selector.as_deref());
+    let read = |object| Found::of(object).map(keep);
+    let listed = cluster::each(&api(cluster, asked.all_namespaces), labels, &what, read).await;
+    Ok(Listed::of(listed.map_err(or_not_served)?))
 }
 
 #[cfg(test)]
@@ -191,6 +235,17 @@ mod tests {
         assert!(message.starts_with(begin), "{message}");
         assert!(message.ends_with("; 1 more Framework cannot be read"), "{message}");
         assert_eq!(Listed::of(vec![Found::of(good)]).answer("t".to_owned()).unwrap(), "t");
+    }
+
+    #[test]
+    fn a_list_of_which_nothing_can_be_read_is_not_called_empty() {
+        let missing = |name: &str| Error::NotFound { namespace: "team".to_owned(), name: name.to_owned() };
+        let listed = Listed::of(vec![Err(missing("a"))]);
+        assert_eq!(listed.answer("No Frameworks found.\n".to_owned()).unwrap_err().output(), "");
+        let none = Listed::named(vec![Err(missing("a")), Err(missing("b"))]).unwrap_err().message();
+        assert!(none.starts_with("there is no Framework \"a\"") && none.contains("; 1 more "), "{none}");
+        let some = Listed::named(vec![Err(missing("a")), Ok(found("running.yaml"))]).unwrap();
+        assert_eq!((some.found.len(), some.unreadable.len()), (1, 1));
     }
 
     #[test]

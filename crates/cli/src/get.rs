@@ -12,12 +12,19 @@ use crate::find::{self, Found};
 use crate::output::Style;
 use crate::table::Table;
 
-/// The text that `get` prints. Fails if a named Framework does not exist, or the API server refuses a read.
-/// Fails with the text if only some of the listed Frameworks can be read.
+/// The text that `get` prints. Fails if the API server refuses a list. Fails with the text if only some of
+/// the named or listed Frameworks can be read.
 pub async fn run(cluster: &Cluster, asked: &Get, style: Style) -> Result<String, Error> {
-    let listed = find::asked(cluster, asked).await?;
+    let keep: fn(Found) -> Found = match style.form {
+        Form::Table | Form::Wide => Found::summarized,
+        Form::Json | Form::Yaml => std::convert::identity,
+    };
+    let listed = find::asked(cluster, asked, keep).await?;
     let found = &listed.found;
-    let objects = if asked.name.len() == 1 { found[0].stored.clone() } else { list(found) };
+    let objects = match found.as_slice() {
+        [one] if asked.name.len() == 1 => one.stored.clone(),
+        several => list(several),
+    };
     let text = style.show(&objects, || table(found, asked.all_namespaces, style, Timestamp::now()))?;
     listed.answer(text)
 }
@@ -89,5 +96,18 @@ mod tests {
             team        done    Completed                1         0         0           2        2                           OOMKilled   125m
         "#]].assert_eq(&table(&frameworks, true, PLAIN, now));
         assert_eq!(table(&[], false, PLAIN, now), "No Frameworks found.\n");
+    }
+
+    #[test]
+    fn a_table_needs_no_tasks_and_no_templates() {
+        let frameworks = ["running.yaml", "queued.yaml", "completed.yaml"].map(found);
+        let rows = frameworks.clone().map(Found::summarized);
+        for one in &rows {
+            let framework = serde_json::to_string(&one.framework).unwrap();
+            assert!(one.stored.is_null() && !framework.contains("containers"), "{framework}");
+            assert!(!framework.contains("podName"), "{framework}");
+        }
+        let (wide, now) = (Style { form: Form::Wide, ..PLAIN }, NOW.parse().unwrap());
+        assert_eq!(table(&rows, true, wide, now), table(&frameworks, true, wide, now));
     }
 }

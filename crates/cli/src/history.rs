@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Event;
 use kube::api::{Api, ListParams};
 use serde::Serialize;
 
-use crate::cluster::Cluster;
+use crate::cluster::{self, Cluster};
 use crate::duration::age;
 use crate::error::Error;
 use crate::find::{self, Found};
@@ -32,13 +32,11 @@ pub async fn run(cluster: &Cluster, name: &str, style: Style) -> Result<String, 
     let uid = found.metadata().uid.clone().unwrap_or_default();
     let events: Api<Event> = cluster.api();
     let asked = ListParams::default().fields(&format!("involvedObject.uid={uid}"));
-    let failed = |source| Error::Request {
-        action: format!("list the Events of the Framework {name:?} in the namespace {:?}", cluster.namespace),
-        source: Box::new(source),
-    };
-    let events = events.list(&asked).await.map_err(failed)?.items;
+    let what = format!("the Events of the Framework {name:?} in the namespace {:?}", cluster.namespace);
+    let events = cluster::each(&events, asked, &what, cluster::decode::<Event>).await?;
     let mut entries: Vec<Entry> = of_status(&found);
-    entries.extend(events.iter().filter_map(of_event));
+    // An Event with a time that no type of ours holds must not hide the others.
+    entries.extend(events.iter().flatten().filter_map(of_event));
     entries.sort();
     style.show(&entries, || render(&entries, style, Timestamp::now()))
 }

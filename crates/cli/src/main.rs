@@ -12,7 +12,7 @@ fn main() -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("error: cannot start: {error}");
+            complain(&format!("cannot start: {error}"));
             return ExitCode::FAILURE;
         }
     };
@@ -28,7 +28,8 @@ async fn run() -> ExitCode {
     if Path::new(&program).file_stem().is_some_and(|name| name == complete::PROGRAM) {
         // A word that is not UTF-8 gets a character that no candidate has: nothing completes it.
         let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
-        print!("{}", complete::run(&words).await);
+        // The shell may have closed the pipe.
+        let _ = std::io::stdout().write_all(complete::run(&words).await.as_bytes());
         return ExitCode::SUCCESS;
     }
     let args = Args::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
@@ -41,14 +42,19 @@ async fn run() -> ExitCode {
     if let Err(error) = std::io::stdout().write_all(text.as_bytes())
         && error.kind() != ErrorKind::BrokenPipe
     {
-        eprintln!("error: cannot write the output: {error}");
+        complain(&format!("cannot write the output: {error}"));
         return ExitCode::FAILURE;
     }
     match answer {
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", error.message());
+            complain(&error.message());
             ExitCode::FAILURE
         }
     }
+}
+
+/// Writes an error. The exit code stays its own also if nobody reads it any more.
+fn complain(message: &str) {
+    let _ = writeln!(std::io::stderr(), "error: {message}");
 }

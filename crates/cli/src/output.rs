@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::args::{Form, Global, When};
 use crate::error::Error;
+use crate::visible::visible_json;
 
 const GREEN: &str = "\x1b[32m";
 const YELLOW: &str = "\x1b[33m";
@@ -34,7 +35,7 @@ impl Style {
         match self.form {
             Form::Table | Form::Wide => Ok(people()),
             // Plain data: a map with keys that are no strings would be a fault of ours, which YAML shows.
-            Form::Json => Ok(serde_json::to_string_pretty(value).unwrap_or_default() + "\n"),
+            Form::Json => Ok(visible_json(serde_json::to_string_pretty(value).unwrap_or_default()) + "\n"),
             Form::Yaml => serde_saphyr::to_string(value).map_err(|error| Error::Yaml(error.to_string())),
         }
     }

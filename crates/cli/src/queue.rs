@@ -66,13 +66,9 @@ impl UnitView {
 pub async fn all(cluster: &Cluster) -> Result<Vec<QueueUnit>, Error> {
     let what = format!("the QueueUnits of the namespace {:?}", cluster.namespace);
     match cluster::list::<QueueUnit>(&cluster.api(), None, &what).await {
-        Err(Error::Request { source, .. }) if is_not_served(&source) => Ok(Vec::new()),
+        Err(Error::Request { source, .. }) if cluster::is_not_served(&source) => Ok(Vec::new()),
         listed => listed,
     }
-}
-
-fn is_not_served(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
 /// The units of a Framework, its first one first; without a request if it was never in a queue.

@@ -60,16 +60,19 @@ struct Row {
     amounts: ResourceRequests,
 }
 
-/// The text that `top` prints. Fails if a named Framework does not exist or the API server refuses a read;
-/// if it refuses only the metrics, requests stand in for them. Fails with the text if only some of the
-/// listed Frameworks can be read.
+/// The text that `top` prints. Fails if the API server refuses a list; if it refuses only the metrics,
+/// requests stand in for them. Fails with the text if only some of the named or listed Frameworks can be
+/// read.
 pub async fn run(cluster: &Cluster, asked: &Get, style: Style) -> Result<String, Error> {
-    let listed = find::asked(cluster, asked).await?;
+    let listed = find::asked(cluster, asked, Found::summarized).await?;
     let pods: Api<Pod> = match asked.all_namespaces {
         true => Api::all(cluster.client.clone()),
         false => cluster.api(),
     };
-    let pods = cluster::list(&pods, Some(variable::FRAMEWORK_NAME), "the Pods of Frameworks").await?;
+    let labels = cluster::with_labels(Some(variable::FRAMEWORK_NAME));
+    let pods = cluster::each(&pods, labels, "the Pods of Frameworks", cluster::decode::<Pod>).await?;
+    // A Pod with a time that no type of ours holds must not hide the Frameworks of all others.
+    let pods: Vec<Pod> = pods.into_iter().flatten().collect();
     let used = used(cluster, asked.all_namespaces).await?;
     let top = rank(&listed.found, &pods, used.as_ref());
     let text = style.show(&top, || table(&top, asked.all_namespaces, style))?;
@@ -238,7 +241,7 @@ mod tests {
     #[test]
     fn without_metrics_living_pods_count_by_their_requests() {
         let frameworks = [found("queued.yaml"), found("running.yaml"), found("completed.yaml")];
-        let top = rank(&frameworks, &pods(), None);
+        let top = rank(&frameworks.map(Found::summarized), &pods(), None);
         expect![[r#"
             NAME    RUNNING   WAITING   CPU REQUESTED   MEMORY REQUESTED   OTHERS REQUESTED
             train   1         2         3               4Gi                nvidia.com/gpu: 8

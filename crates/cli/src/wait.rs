@@ -33,11 +33,15 @@ pub async fn run(cluster: &Cluster, asked: &Wait) -> Result<String, Error> {
     let deadline = tokio::time::Instant::now() + asked.timeout;
     let mut text = String::new();
     for name in &asked.name {
-        let found = match find::one(cluster, name).await {
-            Err(Error::NotFound { .. }) if asked.goal == Goal::Deleted => None,
-            found => Some(found?),
+        let left = deadline.saturating_duration_since(tokio::time::Instant::now());
+        let first = look(cluster, name, asked.goal);
+        // Without time left, each Framework is read once, however long that takes.
+        let mut progress = if left.is_zero() {
+            first.await?
+        } else {
+            let late = || Ok(Progress::On("cannot be read: the API server gave no answer".to_owned()));
+            tokio::time::timeout(left, first).await.unwrap_or_else(|_| late())?
         };
-        let mut progress = judge(asked.goal, found.as_ref().map(|found| &found.framework));
         let left = deadline.saturating_duration_since(tokio::time::Instant::now());
         if matches!(progress, Progress::On(_)) && !left.is_zero() {
             // A time-out leaves the last progress, which the error names.
@@ -57,6 +61,15 @@ pub async fn run(cluster: &Cluster, asked: &Wait) -> Result<String, Error> {
         }
     }
     Ok(text)
+}
+
+/// How a Framework stands to the goal now.
+async fn look(cluster: &Cluster, name: &str, goal: Goal) -> Result<Progress, Error> {
+    let found = match find::one(cluster, name).await {
+        Err(Error::NotFound { .. }) if goal == Goal::Deleted => None,
+        found => Some(found?),
+    };
+    Ok(judge(goal, found.as_ref().map(|found| &found.framework)))
 }
 
 /// Follows a Framework until it is as asked or never will be. Trouble of the watch is retried.
@@ -98,8 +111,8 @@ fn judge(goal: Goal, framework: Option<&Framework>) -> Progress {
     let reached = match goal {
         Goal::Deleted => false,
         Goal::Ended => is_over,
-        Goal::Succeeded => is_over && !failed,
-        Goal::Failed => is_over && failed,
+        Goal::Succeeded => end.is_some() && !failed,
+        Goal::Failed => failed,
         Goal::Running => status.state == State::AttemptRunning,
         Goal::Released => conditions.any(|one| one.type_ == QUEUED && one.reason == ADMITTED),
     };
@@ -141,6 +154,9 @@ mod tests {
                 .map(|file| judge(goal, Some(&found(file).framework)));
             assert_eq!(seen, [running, queued, completed], "{goal:?}");
         }
+        let mut unknown = found("completed.yaml").framework;
+        unknown.status.as_mut().unwrap().attempt_status.completion_status = None;
+        assert_eq!(judge(Goal::Succeeded, Some(&unknown)), never("it is Completed"), "nobody knows how");
         assert_eq!(judge(Goal::Deleted, None), Progress::Reached);
         assert_eq!(judge(Goal::Running, None), never("it was deleted"));
     }

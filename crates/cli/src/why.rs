@@ -41,12 +41,13 @@ struct Why {
 }
 
 /// The text that `why` prints. Fails if the Framework does not exist, or if the API server refuses to show
-/// it, its Pods or its QueueUnits.
+/// it. Other objects that it does not show are named as unknown.
 pub async fn run(cluster: &Cluster, name: &str, style: Style) -> Result<String, Error> {
     let found = find::one(cluster, name).await?;
-    let pods = pod::of(cluster, name).await?;
+    let mut unknown = Vec::new();
+    let pods = line::known(pod::of(cluster, name).await, &mut unknown);
     let now = Timestamp::now();
-    let (queue, unknown) = line::standings(cluster, &found, now).await?;
+    let queue = line::standings(cluster, &found, now, &mut unknown).await;
     let why = Why { queue, unknown, ..explain(&found, &pods, now) };
     style.show(&why, || render(&why, style, now))
 }
@@ -129,6 +130,15 @@ mod tests {
                              retry policy of TaskRole worker: 1 Task (worker-1 as OOMKilled 137): retried, because maxRetryCount is 2 and 1 retry counts so far
             "#]],
         );
+    }
+
+    #[test]
+    fn the_attempt_after_the_last_number_is_no_panic() {
+        let mut last = found("completed.yaml");
+        let status = last.framework.status.as_mut().unwrap();
+        (status.state, status.attempt_status.id) = (framework_api::State::AttemptCompleted, i32::MAX);
+        let awaits = explain(&last, &[], NOW.parse().unwrap()).awaits;
+        assert_eq!(awaits, ["attempt 2147483647 now"]);
     }
 
     #[test]

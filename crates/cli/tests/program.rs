@@ -1,15 +1,175 @@
 //! The program itself: exit codes, and which text goes where. Tests of other packages build it by this file.
 
 use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
+
+use serde_json::{Value, json};
 
 fn run(arguments: &[&str]) -> Output {
     let mut program = Command::new(env!("CARGO_BIN_EXE_kubectl-framework"));
     program.args(arguments).env_clear().env("HOME", "/nowhere");
     program.output().unwrap()
+}
+
+/// A kubeconfig for a server.
+fn kubeconfig(name: &str, server: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let text = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+         clusters: [{{name: k, cluster: {{server: '{server}'}}}}]\n\
+         contexts: [{{name: c, context: {{cluster: k, user: u, namespace: team}}}}]\n\
+         users: [{{name: u, user: {{}}}}]\n"
+    );
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+/// A kubeconfig for an API server that gives this answer about the target of each request.
+fn serve(name: &str, answer: impl Fn(&str) -> (u16, Value) + Send + 'static) -> PathBuf {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let path = kubeconfig(name, &format!("http://{}", listener.local_addr().unwrap()));
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            let Some(Ok(request)) = lines.next() else { continue };
+            lines.take_while(|line| line.as_ref().is_ok_and(|line| !line.is_empty())).for_each(drop);
+            let (status, body) = answer(request.split(' ').nth(1).unwrap_or_default());
+            let (body, kind) = (body.to_string(), "content-type: application/json");
+            let head = format!("HTTP/1.1 {status} -\r\n{kind}\r\ncontent-length: {}\r\n", body.len());
+            let _ = stream.write_all(format!("{head}connection: close\r\n\r\n{body}").as_bytes());
+        }
+    });
+    path
+}
+
+/// The Framework `train` in the namespace `team`.
+fn train() -> Value {
+    serde_saphyr::from_str(include_str!("../data/running.yaml")).unwrap()
+}
+
+fn refusal(code: u16, message: &str, name: &str) -> (u16, Value) {
+    let details = json!({"name": name});
+    let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message,
+        "reason": "-", "details": details, "code": code});
+    (code, status)
+}
+
+fn list(items: &[Value]) -> (u16, Value) {
+    (200, json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": items}))
+}
+
+/// The exit code and both outputs of the program with a kubeconfig.
+fn ask(kubeconfig: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = run(&[arguments, &["--kubeconfig", kubeconfig.to_str().unwrap()]].concat());
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn a_named_framework_that_is_missing_hides_no_other() {
+    let server = serve("some", |target| match target.contains("/frameworks/train") {
+        true => (200, train()),
+        false => refusal(404, "not found", "gone"),
+    });
+    let missing = "error: there is no Framework \"gone\" in the namespace \"team\"\n";
+    let (code, text, complaint) = ask(&server, &["get", "gone", "train"]);
+    assert_eq!((code, complaint.as_str()), (Some(1), missing));
+    assert!(text.starts_with("NAME") && text.contains("train"), "{text}");
+    for arguments in [&["get", "gone"][..], &["get", "gone", "-o", "json"], &["top", "gone"]] {
+        assert_eq!(ask(&server, arguments), (Some(1), String::new(), missing.to_owned()), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_cluster_that_serves_no_frameworks_is_named_as_such() {
+    let server = serve("bare", |_| (404, json!("404 page not found")));
+    for arguments in [&["get"][..], &["get", "a", "b"], &["stop", "a"]] {
+        let (code, text, complaint) = ask(&server, arguments);
+        assert_eq!((code, text.as_str()), (Some(1), ""), "{arguments:?}");
+        assert!(complaint.contains("the API server serves no Frameworks (404)"), "{complaint}");
+        assert!(complaint.ends_with("choose its cluster by --context\n"), "{complaint}");
+    }
+}
+
+#[test]
+fn why_answers_without_the_pods_that_it_may_not_list() {
+    let server = serve("forbidden", |target| match target.contains("/frameworks/train") {
+        true => (200, train()),
+        false => refusal(403, "forbidden", ""),
+    });
+    let (code, text, complaint) = ask(&server, &["why", "train"]);
+    assert_eq!((code, complaint.as_str()), (Some(0), ""));
+    let unknown = "Unknown:     cannot list the Pods of the Framework \"train\" in the namespace \"team\": \
+        forbidden (403)\n";
+    assert!(text.contains("State:       AttemptRunning") && text.contains(unknown), "{text}");
+}
+
+/// The last second that Kubernetes knows is later than the last one of our types.
+#[test]
+fn an_object_with_a_time_that_no_type_holds_hides_no_other() {
+    let late = "9999-12-31T23:59:59Z";
+    let server = serve("late", move |target| {
+        let owner =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "c", "controller": true});
+        let pod = |name: &str, deleted: Option<&str>| {
+            let metadata = json!({"namespace": "team", "name": name, "ownerReferences": [owner.clone()],
+                "deletionTimestamp": deleted});
+            let container = json!({"name": "main", "resources": {"requests": {"cpu": "3"}}});
+            json!({"metadata": metadata, "spec": {"containers": [container]}})
+        };
+        let event = |reason: &str, at: &str| {
+            let about = json!({"kind": "Framework"});
+            json!({"metadata": {}, "involvedObject": about, "reason": reason, "lastTimestamp": at})
+        };
+        match target {
+            at if at.contains("metrics.k8s.io") => refusal(404, "not found", ""),
+            at if at.contains("/pods?") => list(&[pod("odd", Some(late)), pod("train-worker-0", None)]),
+            at if at.contains("/events?") => {
+                list(&[event("Odd", late), event("Good", "2026-01-02T03:04:05Z")])
+            }
+            at if at.contains("/frameworks/train") => (200, train()),
+            _ => list(&[train()]),
+        }
+    });
+    let (code, text, complaint) = ask(&server, &["top"]);
+    assert_eq!((code, complaint.as_str()), (Some(0), ""));
+    let row = text.lines().nth(1).unwrap();
+    assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["train", "1", "2", "3", "0"], "{text}");
+    let (code, text, complaint) = ask(&server, &["history", "train"]);
+    assert_eq!((code, complaint.as_str()), (Some(0), ""));
+    assert!(text.contains("Good") && !text.contains("Odd"), "{text}");
+}
+
+#[test]
+fn a_server_that_never_answers_holds_up_no_wait() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let path = kubeconfig("silent", &format!("http://{}", listener.local_addr().unwrap()));
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        // Ends with the program. If that waits, the end of the connection is its answer.
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        while matches!(stream.read(&mut [0; 4096]), Ok(1..)) {}
+    });
+    let (code, _, complaint) = ask(&path, &["wait", "a", "--timeout=1s"]);
+    let expected = "error: timed out after 1s: the Framework \"a\" in the namespace \"team\" cannot be read: \
+        the API server gave no answer, --for=succeeded was not reached\n";
+    assert_eq!((code, complaint.as_str()), (Some(1), expected));
+}
+
+#[test]
+fn an_error_that_nobody_reads_has_its_own_exit_code() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut program = Command::new(env!("CARGO_BIN_EXE_kubectl-framework"));
+    let status = program.arg("get").env_clear().env("HOME", "/nowhere").stderr(writer).status().unwrap();
+    assert_eq!(status.code(), Some(1));
 }
 
 #[test]
@@ -23,6 +183,7 @@ fn help_goes_to_stdout_and_errors_to_stderr() {
         (&["scale", "a", "w=1", "w=2"][..], 2, "\"w\" is named twice"),
         (&["wait", "a", "--timeout=9223372036854775807s"][..], 2, "is not a duration of at most 8760h"),
         (&["fetch"][..], 2, "unrecognized subcommand"),
+        (&["get", "--context=prod"][..], 1, "there is no context \"prod\", because no kubeconfig was found"),
         (
             &["get", "--kubeconfig=/nowhere/kubeconfig"][..],
             1,
@@ -38,14 +199,10 @@ fn help_goes_to_stdout_and_errors_to_stderr() {
 
 #[test]
 fn a_server_that_is_not_there_is_named_with_the_cause() {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("unreachable");
-    let kubeconfig = "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
-        clusters: [{name: k, cluster: {server: 'http://127.0.0.1:1'}}]\n\
-        contexts: [{name: c, context: {cluster: k, user: u}}]\nusers: [{name: u, user: {}}]\n";
-    std::fs::write(&path, kubeconfig).unwrap();
+    let path = kubeconfig("unreachable", "http://127.0.0.1:1");
     let failed = run(&["get", "--kubeconfig", path.to_str().unwrap()]);
     let complaint = String::from_utf8(failed.stderr).unwrap();
-    let begin = "error: cannot list the Frameworks of the namespace \"default\": ";
+    let begin = "error: cannot list the Frameworks of the namespace \"team\": ";
     assert!(complaint.starts_with(begin) && complaint.contains("Connection refused"), "{complaint}");
     assert_eq!((failed.status.code(), complaint.lines().count()), (Some(1), 1), "{complaint}");
 }

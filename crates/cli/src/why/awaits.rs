@@ -41,7 +41,7 @@ pub fn of(found: &Found, pods: &[PodView], now: Timestamp) -> Vec<String> {
         State::AttemptCompleted => {
             let attempt = &status.attempt_status;
             let due = retry::due(attempt.completion_time, status.transition_time, status.retry_policy_status);
-            awaited.push(format!("attempt {} {}", attempt.id + 1, when(due, now)));
+            awaited.push(format!("attempt {} {}", attempt.id.saturating_add(1), when(due, now)));
         }
         State::Completed => {}
     }
@@ -85,7 +85,8 @@ fn of_tasks(status: &FrameworkStatus, pods: &[PodView], now: Timestamp) -> Vec<S
             State::AttemptCompleted => {
                 let attempt = &task.attempt_status;
                 let due = retry::due(attempt.completion_time, task.transition_time, task.retry_policy_status);
-                retries.push(format!("attempt {} of Task {name} {}", attempt.id + 1, when(due, now)));
+                let next = attempt.id.saturating_add(1);
+                retries.push(format!("attempt {next} of Task {name} {}", when(due, now)));
                 continue;
             }
             _ => (5, "whose Pod ends"),

@@ -83,32 +83,32 @@ struct Stored {
     classes: BTreeMap<String, i32>,
 }
 
-/// The standings of a Framework's units, and the facts that could not be found out.
+/// The standings of a Framework's units. Facts that could not be found out are added to `unknown`.
 pub async fn standings(
     cluster: &Cluster,
     found: &Found,
     now: Timestamp,
-) -> Result<(Vec<Standing>, Vec<String>), Error> {
+    unknown: &mut Vec<String>,
+) -> Vec<Standing> {
     if !queue::may_have_units(found) {
-        return Ok((Vec::new(), Vec::new()));
+        return Vec::new();
     }
-    let units = queue::all(cluster).await?;
+    let units = known(queue::all(cluster).await, unknown);
     let own = queue::select(found, &units);
     if !own.iter().any(UnitView::waits) {
-        return Ok((own.into_iter().map(Standing::of).collect(), Vec::new()));
+        return own.into_iter().map(Standing::of).collect();
     }
-    let mut unknown = Vec::new();
     let stored = Stored {
-        queues: known(cluster::list(&cluster.api(), None, "Queues").await, &mut unknown),
-        quotas: known(cluster::list(&cluster.api(), None, "ResourceQuotas").await, &mut unknown),
-        classes: classes(cluster, &units, &mut unknown).await,
+        queues: known(cluster::list(&cluster.api(), None, "Queues").await, unknown),
+        quotas: known(cluster::list(&cluster.api(), None, "ResourceQuotas").await, unknown),
+        classes: classes(cluster, &units, unknown).await,
         units,
     };
-    Ok((place(own, &stored, now), unknown))
+    place(own, &stored, now)
 }
 
 /// The listed objects. A user who may not list them gets an answer without them.
-fn known<K>(listed: Result<Vec<K>, Error>, unknown: &mut Vec<String>) -> Vec<K> {
+pub fn known<K>(listed: Result<Vec<K>, Error>, unknown: &mut Vec<String>) -> Vec<K> {
     listed.unwrap_or_else(|error| {
         unknown.push(error.to_string());
         Vec::new()

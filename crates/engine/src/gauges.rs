@@ -73,7 +73,9 @@ impl Gauges {
             let writes = usize::from(class == Class::Record && state.outgoing.write.is_due(now));
             self.queued[class as usize] += state.outgoing.outbox.len(class) + writes;
         }
-        self.oldest_event = self.oldest_event.into_iter().chain(state.schedule.dirty_since()).min();
+        // One that cannot be read is evaluated when it was changed.
+        let waits_since = state.schedule.dirty_since().filter(|_| state.persisted.is_some());
+        self.oldest_event = self.oldest_event.into_iter().chain(waits_since).min();
     }
 
     fn add_lifetime(&mut self, framework: &Framework, status: &FrameworkStatus, policy: &Policy) {

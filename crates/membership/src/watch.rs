@@ -14,7 +14,7 @@ use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::core::Resource;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::Sender;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tracing::warn;
 
 use crate::store::Store;
@@ -38,6 +38,8 @@ const WATCH_SECONDS: u32 = 290;
 const GRACE: Duration = Duration::from_secs(20);
 /// The pause before a LIST after the first one.
 const PAUSE: Duration = Duration::from_secs(1);
+/// A watch that lasted for so long worked.
+const LASTING: Duration = Duration::from_secs(60);
 
 /// The objects that a watch shows.
 pub struct Selection {
@@ -58,7 +60,13 @@ where
     let mut known = BTreeSet::new();
     let mut said = String::new();
     while !shown.is_closed() {
-        if let Err(error) = list_and_watch(&store, &api, &only, &mut known, &shown).await
+        let began = Instant::now();
+        let ended = list_and_watch(&store, &api, &only, &mut known, &shown).await;
+        if began.elapsed() > LASTING {
+            // It worked: the same error is a new one.
+            said.clear();
+        }
+        if let Err(error) = ended
             && error != said
         {
             // Once for each cause, and not each second: without Leases a replica waits for ever.

@@ -76,10 +76,12 @@ pub struct Metrics {
     units: Units,
 }
 
+/// The last one has requests without a reply, which are given up after 12 s.
 const REQUEST_BUCKETS: &[f64] =
-    &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+    &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0];
+/// A turn of more than a minute fails the liveness probe.
 const TURN_BUCKETS: &[f64] =
-    &[0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0];
+    &[0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
 const COUNT_BUCKETS: &[f64] = &[0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0];
 
 impl Metrics {
@@ -226,7 +228,7 @@ impl Metrics {
 
     /// A write of a Lease ended.
     pub fn lease_written(&self, lease: &str, outcome: &str) {
-        self.membership.lease_writes.with_label_values(&[lease, outcome]).inc();
+        self.membership.lease_written(lease, outcome);
     }
 
     /// The figures of the member have changed.
@@ -506,6 +508,22 @@ mod tests {
         assert!(has("frameworkcontroller_lease_age_seconds 3"));
         assert!(has(r#"frameworkcontroller_leader_info{member="b"} 1"#));
         assert!(!metrics.text(now()).contains(r#"member="a""#), "there is one leader");
+    }
+
+    #[test]
+    fn the_age_of_a_lease_that_is_refused_from_the_start_grows() {
+        let metrics = Metrics::new();
+        let age = |seconds| {
+            let text = metrics.text(Now { boot: Duration::from_secs(seconds), ..now() });
+            let name = "frameworkcontroller_lease_age_seconds ";
+            text.lines().find_map(|line| line.strip_prefix(name)).unwrap().to_owned()
+        };
+        metrics.lease_written("leader", "refused");
+        assert_eq!([age(40), age(45)], ["0", "0"], "that of another Lease");
+        metrics.lease_written("own", "refused");
+        assert_eq!([age(50), age(61)], ["0", "11"]);
+        metrics.member(&Figures { renewed: Some(Duration::from_secs(60)), ..Figures::default() });
+        assert_eq!(age(61), "1");
     }
 
     /// Another thread replaces the series all the time.

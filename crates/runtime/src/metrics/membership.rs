@@ -1,5 +1,6 @@
 //! Metrics of the membership of a replica.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,13 +16,16 @@ pub struct Membership {
     pub changes: IntCounter,
     pub fenced: IntCounter,
     pub leader: IntGauge,
-    pub lease_writes: IntCounterVec,
+    lease_writes: IntCounterVec,
     pub moved: IntCounter,
     pub handover_seconds: Histogram,
     leader_info: IntGaugeVec,
     epoch: IntGauge,
     lease_age: Gauge,
-    /// When the last renewal was sent that was applied, in this life or an earlier one.
+    /// This replica has tried to write its own Lease.
+    has_tried: AtomicBool,
+    /// When the last renewal was sent that was applied, in this life or an earlier one. Before the first one:
+    /// when a scrape first found that it was tried.
     renewed: Mutex<Option<Duration>>,
 }
 
@@ -58,9 +62,19 @@ impl Membership {
             epoch: maker.whole_gauge("slot_epoch", "The highest epoch of this replica's slots."),
             lease_age: maker.gauge(
                 "lease_age_seconds",
-                "Seconds since this replica sent the last renewal of its own Lease that was applied.",
+                "Seconds since this replica sent the last renewal of its own Lease that was applied; before \
+                 the first one, since a scrape found that it was tried.",
             ),
+            has_tried: AtomicBool::new(false),
             renewed: Mutex::default(),
+        }
+    }
+
+    /// A write of a Lease ended.
+    pub fn lease_written(&self, lease: &str, outcome: &str) {
+        self.lease_writes.with_label_values(&[lease, outcome]).inc();
+        if lease == "own" {
+            self.has_tried.store(true, Ordering::Relaxed);
         }
     }
 
@@ -77,9 +91,12 @@ impl Membership {
         }
     }
 
-    /// Sets the age of the Lease at `now`.
+    /// Sets the age of the Lease at `now`. That of one that is refused from the start grows, too.
     pub fn grow_old(&self, now: Now) {
-        let renewed = *self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.has_tried.load(Ordering::Relaxed) {
+            renewed.get_or_insert(now.boot);
+        }
         let age = renewed.map_or(Duration::ZERO, |renewed| now.boot.saturating_sub(renewed));
         self.lease_age.set(age.as_secs_f64());
     }

@@ -108,10 +108,9 @@ pub async fn run(mut labels: Labeller) {
 async fn label(labels: &mut Labeller) {
     // A watch that is not answered ends: no other one shows the Frameworks without the label.
     let client = paced(metadata_only(labels.client.clone()), || ());
-    let resource = UnlabelledFramework::RESOURCE;
-    let api = resource.api::<UnlabelledFramework>(client, labels.namespace.as_deref());
+    let (resource, namespace) = (UnlabelledFramework::RESOURCE, labels.namespace.as_deref());
     let only = watcher::Config::default().labels(&no_slot()).page_size(resource.page);
-    let mut shown = watcher(api, only).boxed();
+    let mut shown = watcher(resource.api::<UnlabelledFramework>(client, namespace), only).boxed();
     let mut unlabelled: BTreeMap<Key, Unlabelled> = BTreeMap::new();
     let mut before = BTreeMap::new();
     let mut turns = interval(Duration::from_secs_f64(1.0 / labels.per_second.max(1.0)));
@@ -119,6 +118,7 @@ async fn label(labels: &mut Labeller) {
     labels.in_flight.clear();
     let mut in_flight = FuturesUnordered::new();
     let (mut first, mut rests, mut resumes) = (FirstList::default(), false, Instant::now());
+    let mut is_failing = false;
     let mut sent_at: Option<Instant> = None;
     while *labels.accompanied.borrow() {
         tokio::select! {
@@ -138,9 +138,10 @@ async fn label(labels: &mut Labeller) {
                 Some(Ok(watcher::Event::InitDone)) => {
                     first.listed(&unlabelled);
                     before.clear();
+                    is_failing = false;
                 }
                 Some(Err(error)) => {
-                    debug!(%error, "the watch of Frameworks without a label failed");
+                    labels.watch_failed(&error, &mut is_failing);
                     resumes = Instant::now() + PAUSE;
                 }
                 None => return,
@@ -206,6 +207,15 @@ fn found(shown: Watched<UnlabelledFramework>) -> Option<(Key, Unlabelled)> {
 }
 
 impl Labeller {
+    /// The watch failed. Meanwhile a new Framework gets no label, and so no replica: says so once until a
+    /// LIST succeeds.
+    fn watch_failed(&self, error: &watcher::Error, is_failing: &mut bool) {
+        self.metrics.watch_failed(UnlabelledFramework::RESOURCE.plural);
+        if !std::mem::replace(is_failing, true) {
+            warn!(%error, "the watch of Frameworks without a label failed and is restarted");
+        }
+    }
+
     /// The watch shows a Framework without the label, maybe one that was shown before. Returns whether this
     /// replica labels it.
     fn take_in(

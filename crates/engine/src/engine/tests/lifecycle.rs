@@ -196,6 +196,7 @@ fn a_framework_that_cannot_be_read_is_left_alone_and_others_go_on() {
     assert_eq!(cluster.state("good"), State::Completed);
     assert!(cluster.log.iter().all(|line| !line.contains("bad")), "{:?}", cluster.log);
     assert_eq!(cluster.engine.gauges().unreadable_frameworks, 1);
+    assert_eq!(cluster.engine.gauges().oldest_event, None, "it waits for no evaluation");
 }
 
 #[test]

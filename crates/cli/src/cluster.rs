@@ -2,6 +2,7 @@
 
 use framework_access::proxy::Variables;
 use framework_access::{Directions, client};
+use jiff::Timestamp;
 use kube::Resource;
 use kube::api::{Api, ListParams};
 use kube::core::{NamespaceResourceScope, ObjectList, Request};
@@ -108,8 +109,8 @@ pub fn is_not_served(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
-/// An object as its type holds it. The API server stores times in `managedFields` that no type of ours holds:
-/// an object that cannot be decoded is decoded without that field.
+/// An object as its type holds it. The API server stores times that no type of ours holds. An object that
+/// cannot be decoded is decoded without `managedFields`, and is deleted at the latest time that there is.
 pub fn decode<K: DeserializeOwned>(mut object: Value) -> Result<K, serde_json::Error> {
     let read: Result<K, serde_json::Error> = serde::Deserialize::deserialize(&object);
     if read.is_ok() {
@@ -117,6 +118,10 @@ pub fn decode<K: DeserializeOwned>(mut object: Value) -> Result<K, serde_json::E
     }
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");
+        let at = metadata.get_mut("deletionTimestamp");
+        if let Some(at) = at.filter(|at| at.as_str().is_some_and(|at| at.parse::<Timestamp>().is_err())) {
+            *at = Timestamp::MAX.to_string().into();
+        }
     }
     serde_json::from_value(object)
 }

@@ -41,13 +41,13 @@ struct Why {
 }
 
 /// The text that `why` prints. Fails if the Framework does not exist, or if the API server refuses to show
-/// it. Other objects that it does not show are named as unknown.
+/// it, or answers no LIST. Other objects that it refuses to show are named as unknown.
 pub async fn run(cluster: &Cluster, name: &str, style: Style) -> Result<String, Error> {
     let found = find::one(cluster, name).await?;
     let mut unknown = Vec::new();
-    let pods = line::known(pod::of(cluster, name).await, &mut unknown);
+    let pods = line::known(pod::of(cluster, name).await, &mut unknown)?;
     let now = Timestamp::now();
-    let queue = line::standings(cluster, &found, now, &mut unknown).await;
+    let queue = line::standings(cluster, &found, now, &mut unknown).await?;
     let why = Why { queue, unknown, ..explain(&found, &pods, now) };
     style.show(&why, || render(&why, style, now))
 }

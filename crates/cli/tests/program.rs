@@ -111,6 +111,17 @@ fn why_answers_without_the_pods_that_it_may_not_list() {
     assert!(text.contains("State:       AttemptRunning") && text.contains(unknown), "{text}");
 }
 
+#[test]
+fn why_fails_if_the_pods_cannot_be_listed_now() {
+    let server = serve("overloaded", |target| match target.contains("/frameworks/train") {
+        true => (200, train()),
+        false => refusal(500, "etcd has no leader", ""),
+    });
+    let (code, text, complaint) = ask(&server, &["why", "train"]);
+    assert_eq!((code, text.as_str()), (Some(1), ""));
+    assert!(complaint.contains("etcd has no leader (500)"), "{complaint}");
+}
+
 /// The last second that Kubernetes knows is later than the last one of our types.
 #[test]
 fn an_object_with_a_time_that_no_type_holds_hides_no_other() {
@@ -141,7 +152,7 @@ fn an_object_with_a_time_that_no_type_holds_hides_no_other() {
     let (code, text, complaint) = ask(&server, &["top"]);
     assert_eq!((code, complaint.as_str()), (Some(0), ""));
     let row = text.lines().nth(1).unwrap();
-    assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["train", "1", "2", "3", "0"], "{text}");
+    assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["train", "1", "2", "6", "0"], "{text}");
     let (code, text, complaint) = ask(&server, &["history", "train"]);
     assert_eq!((code, complaint.as_str()), (Some(0), ""));
     assert!(text.contains("Good") && !text.contains("Odd"), "{text}");

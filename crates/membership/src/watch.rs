@@ -38,8 +38,8 @@ const WATCH_SECONDS: u32 = 290;
 const GRACE: Duration = Duration::from_secs(20);
 /// The pause before a LIST after the first one.
 const PAUSE: Duration = Duration::from_secs(1);
-/// A watch that lasted for so long worked.
-const LASTING: Duration = Duration::from_secs(60);
+/// A watch that lasted for so long worked. Proxies may end each one after some minutes.
+const LASTING: Duration = Duration::from_secs(900);
 
 /// The objects that a watch shows.
 pub struct Selection {

@@ -218,7 +218,7 @@ fn is_not_served(error: &watcher::Error) -> bool {
 }
 
 /// Whether a watch is too far behind.
-fn has_expired(error: &watcher::Error) -> bool {
+pub(crate) fn has_expired(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::WatchError(status) if status.code == 410)
 }
 

@@ -89,40 +89,57 @@ pub async fn standings(
     found: &Found,
     now: Timestamp,
     unknown: &mut Vec<String>,
-) -> Vec<Standing> {
+) -> Result<Vec<Standing>, Error> {
     if !queue::may_have_units(found) {
-        return Vec::new();
+        return Ok(Vec::new());
     }
-    let units = known(queue::all(cluster).await, unknown);
+    let units = known(queue::all(cluster).await, unknown)?;
     let own = queue::select(found, &units);
     if !own.iter().any(UnitView::waits) {
-        return own.into_iter().map(Standing::of).collect();
+        return Ok(own.into_iter().map(Standing::of).collect());
     }
     let stored = Stored {
-        queues: known(cluster::list(&cluster.api(), None, "Queues").await, unknown),
-        quotas: known(cluster::list(&cluster.api(), None, "ResourceQuotas").await, unknown),
-        classes: classes(cluster, &units, unknown).await,
+        queues: known(cluster::list(&cluster.api(), None, "Queues").await, unknown)?,
+        quotas: known(cluster::list(&cluster.api(), None, "ResourceQuotas").await, unknown)?,
+        classes: classes(cluster, &units, unknown).await?,
         units,
     };
-    place(own, &stored, now)
+    Ok(place(own, &stored, now))
 }
 
-/// The listed objects. A user who may not list them gets an answer without them.
-pub fn known<K>(listed: Result<Vec<K>, Error>, unknown: &mut Vec<String>) -> Vec<K> {
-    listed.unwrap_or_else(|error| {
-        unknown.push(error.to_string());
-        Vec::new()
-    })
+/// The listed objects. A user who may not list them, or whose cluster does not have them, gets an answer
+/// without them.
+pub fn known<K>(listed: Result<Vec<K>, Error>, unknown: &mut Vec<String>) -> Result<Vec<K>, Error> {
+    match listed {
+        Err(error) if is_refused(&error) => {
+            unknown.push(error.to_string());
+            Ok(Vec::new())
+        }
+        listed => listed,
+    }
+}
+
+/// Whether an answer came that would be the same a minute later.
+fn is_refused(error: &Error) -> bool {
+    let Error::Request { source, .. } = error else { return false };
+    match &**source {
+        kube::Error::Api(status) => matches!(status.code, 403 | 404),
+        source => matches!(source, kube::Error::SerdeError(_)),
+    }
 }
 
 /// The values of PriorityClasses, if a unit needs one.
-async fn classes(cluster: &Cluster, units: &[QueueUnit], unknown: &mut Vec<String>) -> BTreeMap<String, i32> {
+async fn classes(
+    cluster: &Cluster,
+    units: &[QueueUnit],
+    unknown: &mut Vec<String>,
+) -> Result<BTreeMap<String, i32>, Error> {
     if !units.iter().any(|unit| unit.spec.priority.is_none() && unit.spec.priority_class_name.is_some()) {
-        return BTreeMap::new();
+        return Ok(BTreeMap::new());
     }
     let api: Api<PriorityClass> = Api::all(cluster.client.clone());
-    let listed = known(cluster::list(&api, None, "PriorityClasses").await, unknown);
-    listed.into_iter().filter_map(|class| Some((class.metadata.name?, class.value))).collect()
+    let listed = known(cluster::list(&api, None, "PriorityClasses").await, unknown)?;
+    Ok(listed.into_iter().filter_map(|class| Some((class.metadata.name?, class.value))).collect())
 }
 
 fn place(own: Vec<UnitView>, stored: &Stored, now: Timestamp) -> Vec<Standing> {

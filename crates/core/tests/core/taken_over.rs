@@ -293,7 +293,7 @@ fn live(world: &mut World) -> bool {
         world.settle();
         let objects = &world.cluster.objects;
         if world.state() == State::Completed && objects.pods.is_empty() && objects.config_map.is_none() {
-            return all_tasks_have_ended(world);
+            return all_tasks_have_ended(world) && ends_stay(world);
         }
         world.pass(world.policy.object_local_cache_creation_timeout_sec);
     }
@@ -321,6 +321,20 @@ fn all_tasks_have_ended(world: &World) -> bool {
     let over = world.history.iter().filter(|status| status.state >= State::AttemptCompleted);
     let mut tasks = over.flat_map(FrameworkStatus::all_tasks);
     tasks.all(|task| task.state == State::Completed && task.attempt_status.completion_status.is_some())
+}
+
+/// Whether each end of an attempt that was stored stayed as it was.
+fn ends_stay(world: &World) -> bool {
+    world.history.windows(2).filter(|pair| pair[0].attempt_status.id == pair[1].attempt_status.id).all(
+        |pair| {
+            let of = |task: &TaskStatus| (task.instance_uid.clone(), task.attempt_status.id);
+            let end = |task: &TaskStatus| task.attempt_status.completion_status.clone();
+            pair[1].all_tasks().all(|now| {
+                let was = pair[0].all_tasks().find(|was| of(was) == of(now)).and_then(&end);
+                was.is_none() || was == end(now)
+            })
+        },
+    )
 }
 
 /// Prints the combination if an assertion of [`World`] fails.
@@ -351,7 +365,7 @@ fn assert_none_sticks(states: &[State], least: usize) {
                 let case = (attempt, second, task_number, is_stopped);
                 let _named = Named(case);
                 world.cluster = taken_over(&specs[task_number - 1], attempt, second);
-                world.history.clear();
+                world.history = world.cluster.status.iter().cloned().collect();
                 world.snapshots.clear();
                 world.acts.clear();
                 world.reports.clear();

@@ -31,7 +31,7 @@ use crate::metrics::Metrics;
 use crate::pace::paced;
 use crate::request::call::MERGE_PATCH;
 use crate::send;
-use crate::watch::Mislabelled;
+use crate::watch::{Mislabelled, has_expired};
 use crate::wire::{UnlabelledFramework, Unreadable, Watched, Wire};
 
 mod unlabelled;
@@ -72,6 +72,8 @@ pub struct Labeller {
 
 /// The pause after a failure of the watch, and while the Frameworks without a label are of other replicas.
 const PAUSE: Duration = Duration::from_secs(1);
+/// A watch that has not failed for so long works.
+const LASTING: Duration = Duration::from_secs(60);
 
 /// How long a Framework without its label keeps slots where they are, beside the time that those before it
 /// take. A Framework that cannot be labelled must not keep a new replica from its share; the next owner of
@@ -118,7 +120,7 @@ async fn label(labels: &mut Labeller) {
     labels.in_flight.clear();
     let mut in_flight = FuturesUnordered::new();
     let (mut first, mut rests, mut resumes) = (FirstList::default(), false, Instant::now());
-    let mut is_failing = false;
+    let mut failed_at = None;
     let mut sent_at: Option<Instant> = None;
     while *labels.accompanied.borrow() {
         tokio::select! {
@@ -138,10 +140,9 @@ async fn label(labels: &mut Labeller) {
                 Some(Ok(watcher::Event::InitDone)) => {
                     first.listed(&unlabelled);
                     before.clear();
-                    is_failing = false;
                 }
                 Some(Err(error)) => {
-                    labels.watch_failed(&error, &mut is_failing);
+                    labels.watch_failed(&error, &mut failed_at);
                     resumes = Instant::now() + PAUSE;
                 }
                 None => return,
@@ -207,11 +208,12 @@ fn found(shown: Watched<UnlabelledFramework>) -> Option<(Key, Unlabelled)> {
 }
 
 impl Labeller {
-    /// The watch failed. Meanwhile a new Framework gets no label, and so no replica: says so once until a
-    /// LIST succeeds.
-    fn watch_failed(&self, error: &watcher::Error, is_failing: &mut bool) {
+    /// The watch failed, the last time at `before`. Meanwhile a new Framework gets no label, and so no
+    /// replica: says so once until it has worked for a while.
+    fn watch_failed(&self, error: &watcher::Error, before: &mut Option<Instant>) {
         self.metrics.watch_failed(UnlabelledFramework::RESOURCE.plural);
-        if !std::mem::replace(is_failing, true) {
+        let is_news = before.replace(Instant::now()).is_none_or(|at| at.elapsed() > LASTING);
+        if is_news && !has_expired(error) {
             warn!(%error, "the watch of Frameworks without a label failed and is restarted");
         }
     }

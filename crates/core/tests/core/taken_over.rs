@@ -221,7 +221,7 @@ fn retry(delayed: bool) -> RetryPolicyStatus {
     RetryPolicyStatus { retry_delay_sec: delayed.then_some(30), ..RetryPolicyStatus::default() }
 }
 
-/// What is stored of the Framework: no field that the original does not have.
+/// The stored status of the Framework, without fields that the original does not have.
 fn stored(framework: &Framework, attempt: &Attempt, tasks: [TaskStatus; 2]) -> FrameworkStatus {
     let mut status = announced(framework, created());
     status.state = attempt.state;

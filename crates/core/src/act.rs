@@ -65,7 +65,7 @@ impl<'a> Acts<'a> {
     }
 
     fn wake_at(&mut self, at: Time) {
-        self.plan.wake_at(at.timestamp());
+        self.plan.wake_at(at.timestamp(), self.m.now);
     }
 
     fn config_map(&mut self) {
@@ -97,7 +97,7 @@ impl<'a> Acts<'a> {
         match create.map(|create| &create.outcome) {
             None => true,
             Some(Outcome::Refused { retry_at, .. }) => {
-                self.plan.wake_at(*retry_at);
+                self.plan.wake_at(*retry_at, self.m.now);
                 *retry_at <= self.m.now
             }
             Some(Outcome::InFlight | Outcome::Acknowledged { .. }) => false,

@@ -7,6 +7,8 @@ use framework_api::status::{
 };
 use framework_api::{FrameworkSpec, State, Time};
 
+use crate::rescale;
+
 /// A rule of a TaskRole that is met, and the Task whose completion met it.
 ///
 /// The order of the fields decides between rules: the earliest completion, then the order of the TaskRoles in
@@ -26,7 +28,7 @@ struct Met<'a> {
 ///
 /// Counts Tasks that are Completed and not being removed. The caller has persisted every rescale before.
 pub fn evaluate(spec: &FrameworkSpec, roles: &[TaskRoleStatus]) -> Option<FrameworkAttemptCompletionStatus> {
-    let met = spec.task_roles.iter().enumerate().filter_map(|(position, role)| {
+    let met = rescale::distinct(&spec.task_roles).enumerate().filter_map(|(position, role)| {
         let tasks = counted(roles, &role.name);
         let policy = role.framework_attempt_completion_policy;
         let met = |minimum: i32, failed: bool| {
@@ -103,11 +105,11 @@ fn triggered(roles: &[TaskRoleStatus], met: &Met<'_>) -> Option<FrameworkAttempt
 }
 
 fn all_completed(spec: &FrameworkSpec, roles: &[TaskRoleStatus]) -> Option<FrameworkAttemptCompletionStatus> {
-    let total = spec.task_number();
-    let mut completed = 0;
+    let (mut total, mut completed) = (0, 0);
     let mut last: Option<(Time, &str, i32)> = None;
-    for role in &spec.task_roles {
+    for role in rescale::distinct(&spec.task_roles) {
         let tasks = counted(roles, &role.name);
+        total += role.task_count();
         completed += tasks.len();
         let last_of_role = tasks.iter().map(|task| (completed_at(task), task.index)).max();
         // On a tie the highest index within a TaskRole, and the first TaskRole.

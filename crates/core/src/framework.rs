@@ -136,9 +136,10 @@ impl Step<'_> {
         }
     }
 
-    /// AttemptCreationPending: reads the outcome of the create.
+    /// AttemptCreationPending: reads the outcome of the create. Another client may have stored the UID of a
+    /// ConfigMap.
     fn created(&self, next: &mut FrameworkStatus) {
-        match self.acknowledged(next) {
+        match self.acknowledged(next).or_else(|| next.attempt_status.config_map_uid.clone()) {
             Some(uid) => self.begun(next, uid),
             None => self.let_go(next),
         }

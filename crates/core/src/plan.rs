@@ -16,7 +16,7 @@ pub struct Plan {
     pub urgency: Urgency,
     /// The acts; the persisted status permits each of them.
     pub act: Vec<Action>,
-    /// When to sync again even if nothing happens.
+    /// When to sync again even if nothing happens: later than now.
     pub wake: Option<Timestamp>,
     /// When something becomes due that only a `Date` of the API server proves (rule A8). From then on, by the
     /// estimated clock of the API server, a `Date` is to be fetched and the Framework synced again.
@@ -28,9 +28,12 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Requests a sync at `at`, or earlier.
-    pub(crate) fn wake_at(&mut self, at: Timestamp) {
-        self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
+    /// Requests a sync at `at`, or earlier. A time that has come by `now` is left out: the plan has all that
+    /// is due by then, and that time would hide a later one.
+    pub(crate) fn wake_at(&mut self, at: Timestamp, now: Timestamp) {
+        if at > now {
+            self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
+        }
     }
 }
 

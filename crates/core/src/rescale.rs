@@ -19,7 +19,16 @@ pub(crate) fn task_roles(
     instances: &mut InstanceUids,
     at: Time,
 ) -> Vec<TaskRoleStatus> {
-    roles.iter().map(|role| new_role(framework, role, adding, instances, at)).collect()
+    distinct(roles).map(|role| new_role(framework, role, adding, instances, at)).collect()
+}
+
+/// The TaskRoles that have Tasks. The schema of the original accepted several of one name: all but the first
+/// are ignored, because a name identifies the Tasks and their Pods.
+pub(crate) fn distinct(roles: &[TaskRole]) -> impl Iterator<Item = &TaskRole> {
+    let is_first = move |(position, role): &(usize, &TaskRole)| {
+        roles.iter().take(*position).all(|before| before.name != role.name)
+    };
+    roles.iter().enumerate().filter(is_first).map(|(_, role)| role)
 }
 
 fn new_role(

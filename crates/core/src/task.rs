@@ -217,23 +217,23 @@ impl Advance<'_> {
         }
     }
 
-    /// AttemptCreationPending: reads the outcome of the create.
+    /// AttemptCreationPending: reads the outcome of the create. Another client may have stored a Pod's UID.
     fn created(&self, task: &mut Shared<TaskStatus>, end_texts: &mut EndTexts<'_, '_>) {
-        match outcome(task, self.o) {
-            Some(Outcome::Acknowledged { uid }) => {
-                record_pod(task, uid.clone());
-                transition(task, State::AttemptCreationRequested, self.m.time());
-                self.observe(task, end_texts);
-            }
-            Some(Outcome::Refused { refusal, message, .. }) => {
-                let code = match refusal {
-                    Refusal::Permanent => Code::PodCreationPermanentError,
-                    Refusal::Unknown => Code::PodCreationUnknownError,
-                    Refusal::Transient | Refusal::NameConflict => return,
-                };
-                end(task, self.o, self.m.time(), || end_texts.refused(code, message));
-            }
-            Some(Outcome::InFlight) | None => {}
+        let outcome = outcome(task, self.o);
+        if let Some(Outcome::Acknowledged { uid }) = outcome {
+            record_pod(task, uid.clone());
+        }
+        if task.attempt_status.pod_uid.is_some() {
+            transition(task, State::AttemptCreationRequested, self.m.time());
+            return self.observe(task, end_texts);
+        }
+        if let Some(Outcome::Refused { refusal, message, .. }) = outcome {
+            let code = match refusal {
+                Refusal::Permanent => Code::PodCreationPermanentError,
+                Refusal::Unknown => Code::PodCreationUnknownError,
+                Refusal::Transient | Refusal::NameConflict => return,
+            };
+            end(task, self.o, self.m.time(), || end_texts.refused(code, message));
         }
     }
 

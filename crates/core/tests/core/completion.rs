@@ -56,6 +56,16 @@ fn by_default_the_attempt_succeeds_only_when_all_tasks_succeeded() {
     assert_eq!(outcome(Some(end)), met(0, "a-0"));
 }
 
+/// The schema of the original accepts two, and that of today refuses them.
+#[test]
+fn of_two_task_roles_of_one_name_only_the_first_counts() {
+    let mut world = framework().role("a", 1).policy(-1, -1).role("a", 2).policy(1, -1).world();
+    world.settle().run();
+    assert_eq!(world.status().all_tasks().count(), 1);
+    world.exit("a", 0, 1).settle();
+    world.assert_completed(Code::Succeeded);
+}
+
 #[test]
 fn without_a_minimum_the_attempt_succeeds_though_every_task_failed() {
     let job = || framework().role("a", 2).policy(-1, -1);

@@ -56,6 +56,43 @@ fn a_pod_refused_for_now_is_tried_again_and_says_why() {
     }
 }
 
+/// The create that is due may have to wait for those of other Tasks that are refused, too.
+#[test]
+fn a_create_that_is_due_again_hides_no_later_time() {
+    let mut world = framework().role("a", 2).world();
+    while world.plan().act.len() < 2 {
+        assert!(world.step());
+    }
+    let times = [0, 30].map(|seconds| world.cluster.now.plus_seconds(seconds).timestamp());
+    for (action, retry_at) in world.plan().act.into_iter().zip(times) {
+        let Action::CreatePod { name, instance, .. } = action else { panic!("no create") };
+        let message = "exceeded quota".into();
+        let outcome = Outcome::Refused { refusal: Refusal::Transient, message, retry_at };
+        world.cluster.objects.pod_creates.insert(name, Create { instance, outcome });
+    }
+    let plan = world.plan();
+    assert!(matches!(plan.act[..], [Action::CreatePod { task_index: 0, .. }]), "{:?}", plan.act);
+    assert_eq!(plan.wake, Some(times[1]));
+}
+
+/// The original stores the UIDs together with the next states, but another client may not.
+#[test]
+fn objects_that_a_status_records_before_their_creation_are_followed() {
+    let mut world = framework().role("a", 1).world();
+    world.settle().run();
+    let (acts, recorded) = (world.acts.len(), world.task("a", 0).attempt_status.pod_uid.clone());
+    let status = world.cluster.status.as_mut().unwrap();
+    status.state = State::AttemptCreationPending;
+    let roles = status.attempt_status.task_role_statuses.as_mut().unwrap();
+    roles[0].task_statuses[0].to_mut().state = State::AttemptCreationPending;
+    world.settle();
+    assert_eq!(world.acts.len(), acts, "no object is created, and none deleted");
+    assert_eq!((world.state(), world.task("a", 0).state), (State::AttemptRunning, State::AttemptRunning));
+    assert_eq!(world.task("a", 0).attempt_status.pod_uid, recorded);
+    world.exit("a", 0, 0).settle();
+    world.assert_completed(Code::Succeeded);
+}
+
 #[test]
 fn while_a_create_is_in_flight_its_pod_is_not_judged() {
     let mut world = with_outcome(Outcome::InFlight);

@@ -77,12 +77,12 @@ impl Member {
         self
     }
 
-    /// The next life of the same program. It remembers the epochs that this one has seen.
+    /// The next life of the same program. It remembers the epochs that this one has seen, the duration of the
+    /// last map, and a creation of the map that may land.
     #[must_use]
     pub fn next_life(&self, me: Incarnation, pod: &str) -> Self {
-        let mut next = Member::new(self.policy, me, pod, self.slots.iter().copied());
-        next.map.remember(self.map.epoch());
-        next
+        let map = self.map.next_life(&self.policy);
+        Member { map, ..Member::new(self.policy, me, pod, self.slots.iter().copied()) }
     }
 
     /// Takes in one event. Effects are to be done in their order.
@@ -219,6 +219,7 @@ impl Member {
 
     fn lead(&mut self, at: Duration, effects: &mut Vec<Effect>) {
         if !self.leads(at) {
+            self.map.note_not_leader(at);
             return;
         }
         let map = self.map.get();
@@ -245,7 +246,7 @@ impl Member {
         }
         let leads = self.leads(at) && !self.stopping;
         let Some(map) = self.map.get() else {
-            let longest = self.policy.duration.max(self.peers.longest());
+            let longest = self.policy.duration.max(self.peers.longest()).max(self.map.duration());
             let nobody_knows = !self.lease.knows_map() && self.peers.know_no_map();
             let is_first =
                 nobody_knows && self.leadership.is_first_holder() && !self.map.may_have_been_made();

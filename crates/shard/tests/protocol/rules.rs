@@ -79,6 +79,21 @@ fn a_map_that_others_may_have_seen_is_not_made_again_at_once() {
     assert!(waited >= 21 && entry(&world).unsettled, "{waited} s");
 }
 
+/// The leader before it may have made a map that was deleted before this one saw it.
+#[test]
+fn a_new_leader_counts_the_absence_of_the_map_from_its_own_read() {
+    let mut world = settled(&["a", "b"]);
+    world.delete_map();
+    run(&mut world, 20);
+    let holder = |world: &World| world.store.leases[LEADER_LEASE].1.holder.clone();
+    let first = holder(&world);
+    world.stop(number(&world, first.as_ref().unwrap()));
+    until(&mut world, 10, |world| holder(world).is_some_and(|next| Some(next) != first));
+    assert!(world.store.map.is_none());
+    let waited = until(&mut world, 60, |world| world.store.map.is_some());
+    assert!(waited >= 21 && entry(&world).unsettled, "{waited} s");
+}
+
 /// Two hours behind that of each replica which has written the map.
 const BEHIND: i64 = -7_200_000;
 
@@ -582,6 +597,16 @@ fn a_take_over_is_short_again_once_no_replica_has_a_long_lease() {
     let dead = owner(&world);
     world.crash(number(&world, &dead));
     assert!(until(&mut world, 20, |world| owner(world) != dead) >= 9);
+}
+
+/// An owner whose Lease lasts for as long may be cut off, and its Lease may be deleted with the map.
+#[test]
+fn a_deleted_map_is_made_again_after_the_time_of_its_own_duration() {
+    let mut world = after_long_leases();
+    assert!(world.store.leases.values().all(|(_, lease)| lease.duration_of_member().as_secs() < 60));
+    world.delete_map();
+    let waited = until(&mut world, 200, |world| world.store.map.is_some());
+    assert!(waited >= 130 && duration(&world) == 10, "{waited} s");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use framework_api::name::{GROUP, is_namespace};
@@ -13,8 +14,8 @@ use jiff::SignedDuration;
 use crate::failure::{Failure, Tasks};
 
 /// The end of the help.
-const AFTER_HELP: &str = "A NAME is the name of a Framework, also as fw/NAME.\n\
-                          Exits with 0 if all went well, 1 if not, and 2 for a bad argument.";
+const AFTER_HELP: &str = "NAME is that of a Framework, or fw/NAME. \
+                          Exit codes: 0 success, 1 failure, 2 bad argument.";
 
 /// The longest wait: a year. Far more would be beyond the clock.
 const LONGEST: Duration = Duration::from_secs(8_760 * 3_600);
@@ -33,14 +34,18 @@ pub struct Args {
 }
 
 impl Args {
-    /// Reads a command line. Fails also if it names a TaskRole or Tasks twice where only one could count.
+    /// Reads a command line. Fails also if it names a TaskRole or Tasks twice where only one could count, and
+    /// for a form that its verb does not have.
     pub fn read<Word: Into<OsString> + Clone>(
         line: impl IntoIterator<Item = Word>,
     ) -> Result<Args, clap::Error> {
         let args = Args::try_parse_from(line)?;
+        let refuse = |problem: String| Err(Args::command().error(ErrorKind::ArgumentConflict, problem));
+        if args.global.output == Form::Name && !matches!(args.command, Command::Get(_)) {
+            return refuse("only get has the form name: give -o table, wide, json or yaml".to_owned());
+        }
         let Some(name) = args.command.named_twice() else { return Ok(args) };
-        let problem = format!("{name:?} is named twice, and only one of the two could count: give it once");
-        Err(Args::command().error(ErrorKind::ArgumentConflict, problem))
+        refuse(format!("{name:?} is named twice, and only one of the two could count: give it once"))
     }
 }
 
@@ -56,10 +61,22 @@ pub struct Global {
     /// The kubeconfig [default: as kubectl finds it]
     #[arg(long, global = true, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-    /// The form of the output: table, wide, json or yaml
+    /// The user to act as
+    #[arg(long = "as", global = true, value_name = "USER", value_parser = NonEmptyStringValueParser::new())]
+    pub as_user: Option<String>,
+    /// A group to act as a member of; may be given several times
+    #[arg(long, global = true, value_name = "GROUP", value_parser = NonEmptyStringValueParser::new())]
+    pub as_group: Vec<String>,
+    /// How long a request may take, such as 30s, or a number of seconds; 0: without a limit
+    #[arg(long, global = true, value_name = "DURATION", default_value = "0", value_parser = request_timeout)]
+    pub request_timeout: Duration,
+    /// The form of the output: table, wide, json, yaml, or name for get
     #[arg(short, long, global = true, value_enum, value_name = "FORM", default_value_t)]
     #[arg(hide_possible_values = true)]
     pub output: Form,
+    /// No titles of tables
+    #[arg(long, global = true)]
+    pub no_headers: bool,
     /// Colours: always, never, or auto: on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
     #[arg(hide_possible_values = true)]
@@ -78,6 +95,8 @@ pub enum Form {
     Json,
     /// YAML.
     Yaml,
+    /// The names alone.
+    Name,
 }
 
 /// When to use colours.
@@ -265,6 +284,12 @@ fn duration(text: &str) -> Result<Duration, String> {
     })
 }
 
+/// The same, and a number of seconds, as kubectl reads it.
+fn request_timeout(text: &str) -> Result<Duration, String> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if is_number { duration(&format!("{text}s")) } else { duration(text) }
+}
+
 /// The name in `name`, `fw/name` or `framework/name`, also with the group as `kubectl get -o name` prints it.
 /// A path with any other one could lead elsewhere.
 fn framework(text: &str) -> Result<String, String> {
@@ -353,6 +378,25 @@ mod tests {
             "simulate f --fail w:1=2x1 --run w:1",
         ] {
             assert!(read(line).is_ok(), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_request_timeout_is_read_as_kubectl_reads_it() {
+        for (text, seconds) in [("0", 0), ("7", 7), ("1s", 1), ("2m", 120), ("3h", 10_800)] {
+            assert_eq!(request_timeout(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for text in ["", "-1", "soon", "99999999999999999999"] {
+            assert!(request_timeout(text).unwrap_err().contains("is not a duration"), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_get_prints_names() {
+        let read = |line: &str| Args::read(["kubectl framework"].into_iter().chain(line.split(' ')));
+        assert_eq!(read("get -o name").unwrap().global.output, Form::Name);
+        for line in ["top -o name", "stop a -o name", "-o name wait a"] {
+            assert_eq!(read(line).unwrap_err().kind(), ErrorKind::ArgumentConflict, "{line}");
         }
     }
 

@@ -2,8 +2,9 @@
 //!
 //! Each patch tests the values it was computed from: the API server refuses it if they have changed since.
 
-use framework_api::ExecutionType;
+use framework_api::{ExecutionType, FrameworkSpec, State};
 use http::header::CONTENT_TYPE;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::args::{Number, Scale};
@@ -12,6 +13,20 @@ use crate::error::{Error, Refusal};
 use crate::find::{self, Found};
 use crate::output::Style;
 use crate::visible::visible;
+
+/// A Framework as a change needs it. Of its status, only the state counts: one that cannot be read otherwise
+/// holds up no change.
+struct Target {
+    spec: FrameworkSpec,
+    is_completed: bool,
+}
+
+impl Target {
+    fn of(object: &Value) -> Result<Target, serde_json::Error> {
+        let is_completed = object["status"]["state"] == json!(State::Completed);
+        Ok(Target { spec: FrameworkSpec::deserialize(&object["spec"])?, is_completed })
+    }
+}
 
 /// A change of a Framework.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +39,7 @@ struct Change {
 
 /// Runs `scale`.
 pub async fn scale(cluster: &Cluster, asked: &Scale, style: Style) -> Result<String, Error> {
-    apply(cluster, &asked.name, "scale", style, |found| scaled(found, &asked.role)).await
+    apply(cluster, &asked.name, "scale", style, |target| scaled(target, &asked.role)).await
 }
 
 /// Runs `start`.
@@ -34,7 +49,7 @@ pub async fn start(cluster: &Cluster, name: &str, style: Style) -> Result<String
 
 /// Runs `stop`.
 pub async fn stop(cluster: &Cluster, name: &str, style: Style) -> Result<String, Error> {
-    apply(cluster, name, "stop", style, |found| Ok(stopped(found))).await
+    apply(cluster, name, "stop", style, |target| Ok(stopped(target))).await
 }
 
 async fn apply(
@@ -42,12 +57,16 @@ async fn apply(
     name: &str,
     verb: &str,
     style: Style,
-    change: impl FnOnce(&Found) -> Result<Change, Refusal>,
+    change: impl FnOnce(&Target) -> Result<Change, Refusal>,
 ) -> Result<String, Error> {
     let action = || format!("{verb} the Framework {name:?} in the namespace {:?}", cluster.namespace);
-    let mut found = find::one(cluster, name).await?;
+    let mut object = find::object(cluster, name).await?;
+    let target = Target::of(&object).map_err(|source| {
+        let (namespace, name) = (cluster.namespace.clone(), name.to_owned());
+        Error::Form { namespace, name, source }
+    })?;
     let Change { operations, words } =
-        change(&found).map_err(|source| Error::Refused { action: action(), source })?;
+        change(&target).map_err(|source| Error::Refused { action: action(), source })?;
     if !operations.is_empty() {
         let failed = |source: kube::Error| match is_outdated(&source) {
             true => Error::Refused { action: action(), source: Refusal::Changed },
@@ -58,9 +77,11 @@ async fn apply(
         let request = http::Request::patch(path).header(CONTENT_TYPE, "application/json-patch+json");
         let request = request.body(Value::Array(operations).to_string().into_bytes());
         let request = request.map_err(|error| failed(kube::Error::HttpError(error)))?;
-        found = Found::of(cluster.client.request(request).await.map_err(failed)?)?;
+        object = cluster.request(request).await.map_err(failed)?;
     }
-    style.show(&found.stored, || visible(&format!("framework/{name} {words}")) + "\n")
+    // A status that cannot be read is shown as it is stored.
+    let shown = Found::of(object.clone()).map_or(object, |found| found.stored);
+    style.show(&shown, || visible(&format!("framework/{name} {words}")) + "\n")
 }
 
 /// Whether the API server refuses a JSON patch because a value that it tests is another one by now. It says
@@ -70,11 +91,11 @@ fn is_outdated(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 422 && status.message == MESSAGE)
 }
 
-fn scaled(found: &Found, numbers: &[Number]) -> Result<Change, Refusal> {
-    if found.is_completed() {
+fn scaled(target: &Target, numbers: &[Number]) -> Result<Change, Refusal> {
+    if target.is_completed {
         return Err(Refusal::Completed);
     }
-    let roles = &found.framework.spec.task_roles;
+    let roles = &target.spec.task_roles;
     let (mut operations, mut words) = (Vec::new(), Vec::new());
     for Number { role, tasks } in numbers {
         let Some(at) = roles.iter().position(|known| known.name == *role) else {
@@ -97,21 +118,21 @@ fn scaled(found: &Found, numbers: &[Number]) -> Result<Change, Refusal> {
     Ok(Change { operations, words: format!("{verb}: {}", words.join(", ")) })
 }
 
-fn started(found: &Found) -> Result<Change, Refusal> {
-    match found.framework.spec.execution_type {
+fn started(target: &Target) -> Result<Change, Refusal> {
+    match target.spec.execution_type {
         ExecutionType::Stop => Err(Refusal::Stopped),
         ExecutionType::Start => Ok(Change { operations: Vec::new(), words: "is started already".to_owned() }),
-        ExecutionType::Create if found.is_completed() => Err(Refusal::Completed),
+        ExecutionType::Create if target.is_completed => Err(Refusal::Completed),
         ExecutionType::Create => {
             Ok(Change { operations: execution("Create", "Start"), words: "started".to_owned() })
         }
     }
 }
 
-fn stopped(found: &Found) -> Change {
+fn stopped(target: &Target) -> Change {
     let unchanged = |words: &str| Change { operations: Vec::new(), words: words.to_owned() };
-    let before = match found.framework.spec.execution_type {
-        _ if found.is_completed() => return unchanged("is Completed already"),
+    let before = match target.spec.execution_type {
+        _ if target.is_completed => return unchanged("is Completed already"),
         ExecutionType::Stop => return unchanged("is stopped already"),
         ExecutionType::Create => "Create",
         ExecutionType::Start => "Start",
@@ -131,13 +152,17 @@ mod tests {
     use super::*;
     use crate::testing::found;
 
+    fn target(file: &str) -> Target {
+        Target::of(&found(file).stored).unwrap()
+    }
+
     fn numbers(role: &str, tasks: i32) -> [Number; 1] {
         [Number { role: role.to_owned(), tasks }]
     }
 
     #[test]
     fn a_scale_changes_one_field_of_the_role_that_it_read() {
-        let change = scaled(&found("running.yaml"), &numbers("worker", 6)).unwrap();
+        let change = scaled(&target("running.yaml"), &numbers("worker", 6)).unwrap();
         let expected = json!([
             {"op": "test", "path": "/spec/taskRoles/0/name", "value": "worker"},
             {"op": "test", "path": "/spec/taskRoles/0/taskNumber", "value": 4},
@@ -149,22 +174,22 @@ mod tests {
 
     #[test]
     fn nothing_is_sent_if_nothing_changes() {
-        let same = scaled(&found("running.yaml"), &numbers("worker", 4)).unwrap();
+        let same = scaled(&target("running.yaml"), &numbers("worker", 4)).unwrap();
         assert_eq!((same.operations.len(), &*same.words), (0, "unchanged: worker has 4 already"));
-        assert_eq!(started(&found("running.yaml")).unwrap().operations.len(), 0);
-        assert_eq!(stopped(&found("completed.yaml")).operations.len(), 0);
+        assert_eq!(started(&target("running.yaml")).unwrap().operations.len(), 0);
+        assert_eq!(stopped(&target("completed.yaml")).operations.len(), 0);
     }
 
     #[test]
     fn a_change_without_effect_is_refused_with_the_choices() {
-        let refused = scaled(&found("running.yaml"), &numbers("ps", 1)).unwrap_err();
+        let refused = scaled(&target("running.yaml"), &numbers("ps", 1)).unwrap_err();
         assert_eq!(refused.to_string(), "there is no TaskRole \"ps\"; there are worker");
-        assert_eq!(scaled(&found("completed.yaml"), &numbers("worker", 1)), Err(Refusal::Completed));
-        let mut stopped = found("running.yaml");
-        stopped.framework.spec.execution_type = ExecutionType::Stop;
+        assert_eq!(scaled(&target("completed.yaml"), &numbers("worker", 1)), Err(Refusal::Completed));
+        let mut stopped = target("running.yaml");
+        stopped.spec.execution_type = ExecutionType::Stop;
         assert_eq!(started(&stopped), Err(Refusal::Stopped));
-        let mut expired = found("completed.yaml");
-        expired.framework.spec.execution_type = ExecutionType::Create;
+        let mut expired = target("completed.yaml");
+        expired.spec.execution_type = ExecutionType::Create;
         assert_eq!(started(&expired), Err(Refusal::Completed));
     }
 
@@ -183,9 +208,22 @@ mod tests {
 
     #[test]
     fn a_stop_tests_the_type_that_it_replaces() {
-        let mut held = found("running.yaml");
-        held.framework.spec.execution_type = ExecutionType::Create;
+        let mut held = target("running.yaml");
+        held.spec.execution_type = ExecutionType::Create;
         assert_eq!(stopped(&held).operations, execution("Create", "Stop"));
         assert_eq!(started(&held).unwrap().operations, execution("Create", "Start"));
+    }
+
+    #[test]
+    fn a_damaged_status_holds_up_no_change() {
+        let mut damaged = found("running.yaml").stored;
+        damaged["status"]["attemptStatus"] = json!("damaged");
+        assert!(Found::of(damaged.clone()).is_err(), "a status that can be read");
+        let target = Target::of(&damaged).unwrap();
+        assert_eq!(stopped(&target).operations, execution("Start", "Stop"));
+        assert_eq!(scaled(&target, &numbers("worker", 6)).unwrap().words, "scaled: worker from 4 to 6");
+        damaged["status"]["state"] = json!("Completed");
+        let completed = Target::of(&damaged).unwrap();
+        assert_eq!(stopped(&completed).words, "is Completed already");
     }
 }

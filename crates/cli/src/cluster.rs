@@ -1,10 +1,13 @@
 //! The cluster that a command is about: the client, and the namespace.
 
+use std::time::Duration;
+
 use framework_access::proxy::Variables;
 use framework_access::{Directions, client};
 use jiff::Timestamp;
 use kube::Resource;
 use kube::api::{Api, ListParams};
+use kube::config::AuthInfo;
 use kube::core::{NamespaceResourceScope, ObjectList, Request};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -21,6 +24,8 @@ pub struct Cluster {
     pub client: kube::Client,
     /// The namespace.
     pub namespace: String,
+    /// How long a request may take; zero: without a limit.
+    request_timeout: Duration,
 }
 
 impl Cluster {
@@ -46,13 +51,15 @@ impl Cluster {
             home,
             proxies: Variables::of_this_process(),
         };
-        let config = framework_access::find(&directions).await.map_err(|error| match error {
+        let mut config = framework_access::find(&directions).await.map_err(|error| match error {
             framework_access::Error::Nowhere(cause) => Error::Nowhere(cause),
             error => Error::Access(error),
         })?;
+        impersonate(&mut config.auth_info, global)?;
         let namespace = global.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let agent = concat!("kubectl-framework/", env!("CARGO_PKG_VERSION"));
-        Ok(Cluster { client: client::connect(config, agent)?, namespace })
+        let request_timeout = global.request_timeout;
+        Ok(Cluster { client: client::connect(config, agent)?, namespace, request_timeout })
     }
 
     /// The objects of a kind in the namespace.
@@ -62,42 +69,72 @@ impl Cluster {
     {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
+
+    /// The answer to a request. Fails if it takes longer than `--request-timeout` allows.
+    pub async fn request<T>(&self, request: http::Request<Vec<u8>>) -> Result<T, kube::Error>
+    where
+        T: DeserializeOwned,
+    {
+        let (limit, answer) = (self.request_timeout, self.client.request::<T>(request));
+        if limit.is_zero() {
+            return answer.await;
+        }
+        tokio::time::timeout(limit, answer).await.unwrap_or_else(|_| {
+            Err(kube::Error::Service(format!("no answer within {limit:?} (--request-timeout)").into()))
+        })
+    }
+
+    /// All objects of a kind with these labels. Fails if one of them cannot be decoded.
+    pub async fn list<K>(&self, api: &Api<K>, labels: Option<&str>, what: &str) -> Result<Vec<K>, Error>
+    where
+        K: DeserializeOwned + Resource,
+    {
+        let read = |object| decode(object).map_err(|error| failed(what, kube::Error::SerdeError(error)));
+        self.each(api, with_labels(labels), what, read).await?.into_iter().collect()
+    }
+
+    /// All selected objects of a kind, each as `read` returns it, page by page.
+    pub async fn each<K: Resource, T>(
+        &self,
+        api: &Api<K>,
+        asked: ListParams,
+        what: &str,
+        read: impl Fn(Value) -> T,
+    ) -> Result<Vec<T>, Error> {
+        let requests = Request::new(api.resource_url());
+        let mut asked = asked.limit(PAGE);
+        let mut all = Vec::new();
+        loop {
+            let request =
+                requests.list(&asked).map_err(|error| failed(what, kube::Error::BuildRequest(error)))?;
+            let page: ObjectList<Value> = self.request(request).await.map_err(|error| failed(what, error))?;
+            all.extend(page.items.into_iter().map(&read));
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => asked = asked.continue_token(&token),
+                None => return Ok(all),
+            }
+        }
+    }
 }
 
-/// All objects of a kind with these labels. Fails if one of them cannot be decoded.
-pub async fn list<K>(api: &Api<K>, labels: Option<&str>, what: &str) -> Result<Vec<K>, Error>
-where
-    K: Clone + DeserializeOwned + Resource,
-{
-    let read = |object| decode(object).map_err(|error| failed(what, kube::Error::SerdeError(error)));
-    each(api, with_labels(labels), what, read).await?.into_iter().collect()
+/// Makes requests act as the user and the groups of the options. As for kubectl, each of the two replaces
+/// that of the kubeconfig.
+fn impersonate(account: &mut AuthInfo, global: &Global) -> Result<(), Error> {
+    if let Some(user) = &global.as_user {
+        account.impersonate = Some(user.clone());
+    }
+    if !global.as_group.is_empty() {
+        if account.impersonate.is_none() {
+            return Err(Error::NoUser);
+        }
+        account.impersonate_groups = Some(global.as_group.clone());
+    }
+    Ok(())
 }
 
 /// A selection by labels.
 pub fn with_labels(labels: Option<&str>) -> ListParams {
     labels.map_or_else(ListParams::default, |labels| ListParams::default().labels(labels))
-}
-
-/// All selected objects of a kind, each as `read` returns it, page by page.
-pub async fn each<K: Clone + Resource, T>(
-    api: &Api<K>,
-    asked: ListParams,
-    what: &str,
-    read: impl Fn(Value) -> T,
-) -> Result<Vec<T>, Error> {
-    let (client, requests) = (api.clone().into_client(), Request::new(api.resource_url()));
-    let mut asked = asked.limit(PAGE);
-    let mut all = Vec::new();
-    loop {
-        let request =
-            requests.list(&asked).map_err(|error| failed(what, kube::Error::BuildRequest(error)))?;
-        let page: ObjectList<Value> = client.request(request).await.map_err(|error| failed(what, error))?;
-        all.extend(page.items.into_iter().map(&read));
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => asked = asked.continue_token(&token),
-            None => return Ok(all),
-        }
-    }
 }
 
 fn failed(what: &str, source: kube::Error) -> Error {

@@ -7,7 +7,7 @@ use kube::api::ListParams;
 use serde_json::Value;
 
 use crate::args::{Args, Global};
-use crate::cluster::{self, Cluster};
+use crate::cluster::Cluster;
 use crate::find;
 
 /// The name of the program that kubectl runs for completions.
@@ -47,7 +47,7 @@ async fn names(words: &[String]) -> Vec<String> {
     let Ok(cluster) = Cluster::connect(&global).await else { return Vec::new() };
     let name = |object: Value| Some(object.pointer("/metadata/name")?.as_str()?.to_owned());
     let api = find::api(&cluster, false);
-    let listed = cluster::each(&api, ListParams::default(), "Frameworks", name).await;
+    let listed = cluster.each(&api, ListParams::default(), "Frameworks", name).await;
     listed.unwrap_or_default().into_iter().flatten().collect()
 }
 

@@ -29,6 +29,9 @@ pub enum Error {
         /// Its name.
         context: String,
     },
+    /// Groups are named, and no user.
+    #[error("--as-group needs --as: requests act as a user, and as a member of groups")]
+    NoUser,
     /// No client can be made for it.
     #[error(transparent)]
     Client(#[from] framework_access::client::Error),
@@ -77,13 +80,11 @@ pub enum Error {
         /// The problem.
         source: serde_json::Error,
     },
-    /// Some Frameworks of a list cannot be read.
-    #[error("{first}{}", more(*others))]
+    /// Some Frameworks cannot be read.
+    #[error("{} Frameworks cannot be read", all.len())]
     Unreadable {
-        /// Why the first one cannot.
-        first: Box<Error>,
-        /// How many others cannot.
-        others: usize,
+        /// Why, for each of them.
+        all: Vec<Error>,
         /// The text about those that can.
         text: String,
     },
@@ -157,9 +158,17 @@ pub enum Refusal {
 }
 
 impl Error {
-    /// The text for stderr, with control characters escaped. A message of the server may have several lines:
-    /// those after the first are indented, so that none passes for a line of the program.
-    pub fn message(&self) -> String {
+    /// The texts for stderr, one for each failure.
+    pub fn messages(&self) -> Vec<String> {
+        match self {
+            Error::Unreadable { all, .. } => all.iter().map(Error::message).collect(),
+            error => vec![error.message()],
+        }
+    }
+
+    /// The text, with control characters escaped. A message of the server may have several lines: those
+    /// after the first are indented, so that none passes for a line of the program.
+    fn message(&self) -> String {
         self.to_string().lines().map(visible).collect::<Vec<_>>().join("\n  ")
     }
 
@@ -178,14 +187,9 @@ pub fn problem(error: &kube::Error) -> String {
         let words = if status.message.is_empty() { &status.reason } else { &status.message };
         return format!("{} ({})", words.trim(), status.code);
     }
-    causes(error)
-}
-
-fn more(others: usize) -> String {
-    match others {
-        0 => String::new(),
-        1 => "; 1 more Framework cannot be read".to_owned(),
-        others => format!("; {others} more Frameworks cannot be read"),
+    match error {
+        kube::Error::Service(cause) => causes(&**cause),
+        error => causes(error),
     }
 }
 

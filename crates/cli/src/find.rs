@@ -50,12 +50,11 @@ impl Listed {
 
     /// The answer with this text about those that can be read: an error if some cannot.
     pub fn answer(self, text: String) -> Result<String, Error> {
-        let others = self.unreadable.len().saturating_sub(1);
-        let text = if self.found.is_empty() && !self.unreadable.is_empty() { String::new() } else { text };
-        match self.unreadable.into_iter().next() {
-            Some(first) => Err(Error::Unreadable { first: Box::new(first), others, text }),
-            None => Ok(text),
+        if self.unreadable.is_empty() {
+            return Ok(text);
         }
+        let text = if self.found.is_empty() { String::new() } else { text };
+        Err(Error::Unreadable { all: self.unreadable, text })
     }
 }
 
@@ -146,13 +145,18 @@ pub fn api(cluster: &Cluster, all_namespaces: bool) -> Api<DynamicObject> {
 
 /// The Framework of that name.
 pub async fn one(cluster: &Cluster, name: &str) -> Result<Found, Error> {
+    Found::of(object(cluster, name).await?)
+}
+
+/// The Framework of that name, as it is stored.
+pub async fn object(cluster: &Cluster, name: &str) -> Result<Value, Error> {
     let namespace = cluster.namespace.clone();
     let answer = match Request::new(api(cluster, false).resource_url()).get(name, &GetParams::default()) {
-        Ok(request) => cluster.client.request(request).await,
+        Ok(request) => cluster.request(request).await,
         Err(error) => Err(kube::Error::BuildRequest(error)),
     };
     match answer {
-        Ok(object) => Found::of(object),
+        Ok(object) => Ok(object),
         Err(kube::Error::Api(status)) if status.code == 404 && is_about(&status, name) => {
             Err(Error::NotFound { namespace, name: name.to_owned() })
         }
@@ -209,7 +213,7 @@ async fn all(cluster: &Cluster, asked: &Get, keep: fn(Found) -> Found) -> Result
     };
     let labels = cluster::with_labels(asked.selector.as_deref());
     let read = |object| Found::of(object).map(keep);
-    let listed = cluster::each(&api(cluster, asked.all_namespaces), labels, &what, read).await;
+    let listed = cluster.each(&api(cluster, asked.all_namespaces), labels, &what, read).await;
     Ok(Listed::of(listed.map_err(or_not_served)?))
 }
 
@@ -230,10 +234,12 @@ mod tests {
         assert_eq!(listed.found.iter().map(Found::name).collect::<Vec<_>>(), ["train"]);
         let error = listed.answer("a table\n".to_owned()).unwrap_err();
         assert_eq!(error.output(), "a table\n");
-        let message = error.message();
+        let messages = error.messages();
+        let [bad, damaged] = &messages[..] else { panic!("one for each: {messages:?}") };
         let begin = "cannot read the Framework \"bad\" in the namespace \"team\": ";
-        assert!(message.starts_with(begin), "{message}");
-        assert!(message.ends_with("; 1 more Framework cannot be read"), "{message}");
+        assert!(bad.starts_with(begin), "{bad}");
+        let begin = "the status of the Framework \"train\" in the namespace \"team\" is damaged: ";
+        assert!(damaged.starts_with(begin), "{damaged}");
         assert_eq!(Listed::of(vec![Found::of(good)]).answer("t".to_owned()).unwrap(), "t");
     }
 
@@ -242,8 +248,9 @@ mod tests {
         let missing = |name: &str| Error::NotFound { namespace: "team".to_owned(), name: name.to_owned() };
         let listed = Listed::of(vec![Err(missing("a"))]);
         assert_eq!(listed.answer("No Frameworks found.\n".to_owned()).unwrap_err().output(), "");
-        let none = Listed::named(vec![Err(missing("a")), Err(missing("b"))]).unwrap_err().message();
-        assert!(none.starts_with("there is no Framework \"a\"") && none.contains("; 1 more "), "{none}");
+        let none = Listed::named(vec![Err(missing("a")), Err(missing("b"))]).unwrap_err().messages();
+        let name = |name: &str| format!("there is no Framework {name:?} in the namespace \"team\"");
+        assert_eq!(none, [name("a"), name("b")]);
         let some = Listed::named(vec![Err(missing("a")), Ok(found("running.yaml"))]).unwrap();
         assert_eq!((some.found.len(), some.unreadable.len()), (1, 1));
     }

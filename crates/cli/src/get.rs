@@ -1,5 +1,6 @@
-//! `get`: Frameworks in a table, or with their decompressed status.
+//! `get`: Frameworks in a table, by name, or with their decompressed status.
 
+use framework_api::name::{GROUP, KIND};
 use framework_api::{Framework, FrameworkStatus, Time};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -11,12 +12,13 @@ use crate::error::Error;
 use crate::find::{self, Found};
 use crate::output::Style;
 use crate::table::Table;
+use crate::visible::visible;
 
 /// The text that `get` prints. Fails if the API server refuses a list. Fails with the text if only some of
 /// the named or listed Frameworks can be read.
 pub async fn run(cluster: &Cluster, asked: &Get, style: Style) -> Result<String, Error> {
     let keep: fn(Found) -> Found = match style.form {
-        Form::Table | Form::Wide => Found::summarized,
+        Form::Table | Form::Wide | Form::Name => Found::summarized,
         Form::Json | Form::Yaml => std::convert::identity,
     };
     let listed = find::asked(cluster, asked, keep).await?;
@@ -25,8 +27,17 @@ pub async fn run(cluster: &Cluster, asked: &Get, style: Style) -> Result<String,
         [one] if asked.name.len() == 1 => one.stored.clone(),
         several => list(several),
     };
-    let text = style.show(&objects, || table(found, asked.all_namespaces, style, Timestamp::now()))?;
+    let text = style.show(&objects, || match style.form {
+        Form::Name => names(found),
+        _ => table(found, asked.all_namespaces, style, Timestamp::now()),
+    })?;
     listed.answer(text)
+}
+
+/// A line for each, as kubectl prints it.
+fn names(found: &[Found]) -> String {
+    let kind = KIND.to_lowercase();
+    found.iter().map(|one| format!("{kind}.{GROUP}/{}\n", visible(one.name()))).collect()
 }
 
 fn list(found: &[Found]) -> Value {
@@ -36,7 +47,7 @@ fn list(found: &[Found]) -> Value {
 
 fn table(found: &[Found], with_namespace: bool, style: Style, now: Timestamp) -> String {
     if found.is_empty() {
-        return "No Frameworks found.\n".to_owned();
+        return style.nothing("No Frameworks found.\n");
     }
     let wide = style.form == Form::Wide;
     let of_wide = |titles: &'static [&'static str]| if wide { titles } else { &[] };
@@ -54,7 +65,7 @@ fn table(found: &[Found], with_namespace: bool, style: Style, now: Timestamp) ->
         cells.push(created.map(|at| age(Time::floor(at.0), now)).unwrap_or_default());
         table.row(cells);
     }
-    table.render(|cell| style.word(cell))
+    style.table(&table)
 }
 
 /// State, attempt, counts, reason and result.
@@ -96,6 +107,15 @@ mod tests {
             team        done    Completed                1         0         0           2        2                           OOMKilled   125m
         "#]].assert_eq(&table(&frameworks, true, PLAIN, now));
         assert_eq!(table(&[], false, PLAIN, now), "No Frameworks found.\n");
+    }
+
+    #[test]
+    fn without_headers_each_line_is_a_framework() {
+        let (style, now) = (Style { titles: false, ..PLAIN }, NOW.parse().unwrap());
+        let text = table(&[found("running.yaml"), found("queued.yaml")], false, style, now);
+        let names: Vec<_> = text.lines().filter_map(|line| line.split(' ').next()).collect();
+        assert_eq!(names, ["train", "gang"], "{text}");
+        assert_eq!(table(&[], false, style, now), "");
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub async fn run(cluster: &Cluster, name: &str, style: Style) -> Result<String, 
     let events: Api<Event> = cluster.api();
     let asked = ListParams::default().fields(&format!("involvedObject.uid={uid}"));
     let what = format!("the Events of the Framework {name:?} in the namespace {:?}", cluster.namespace);
-    let events = cluster::each(&events, asked, &what, cluster::decode::<Event>).await?;
+    let events = cluster.each(&events, asked, &what, cluster::decode::<Event>).await?;
     let mut entries: Vec<Entry> = of_status(&found);
     // An Event with a time that no type of ours holds must not hide the others.
     entries.extend(events.iter().flatten().filter_map(of_event));
@@ -82,7 +82,7 @@ fn render(entries: &[Entry], style: Style, now: Timestamp) -> String {
     for Entry { at, from, what, note } in entries {
         table.row(vec![age(*at, now), at.to_string(), from.clone(), what.clone(), note.clone()]);
     }
-    table.render(|cell| style.word(cell))
+    style.table(&table)
 }
 
 #[cfg(test)]

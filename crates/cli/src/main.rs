@@ -48,7 +48,7 @@ async fn run() -> ExitCode {
     match answer {
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
-            complain(&error.message());
+            error.messages().iter().for_each(|message| complain(message));
             ExitCode::FAILURE
         }
     }

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::args::{Form, Global, When};
 use crate::error::Error;
+use crate::table::Table;
 use crate::visible::visible_json;
 
 const GREEN: &str = "\x1b[32m";
@@ -14,30 +15,43 @@ const RED: &str = "\x1b[31m";
 const BOLD: &str = "\x1b[1m";
 const RESET: &str = "\x1b[0m";
 
-/// The form of the output, and whether it has colours.
+/// The form of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     /// The form.
     pub form: Form,
     /// Whether it has colours.
     pub color: bool,
+    /// Whether its tables have titles.
+    pub titles: bool,
 }
 
 impl Style {
     /// The style that the options and the environment ask for.
     pub fn new(global: &Global) -> Style {
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Style { form: global.output, color: colors(global.color, no_color, std::io::stdout().is_terminal()) }
+        let color = colors(global.color, no_color, std::io::stdout().is_terminal());
+        Style { form: global.output, color, titles: !global.no_headers }
     }
 
     /// The text of `value` for programs, or the text that `people` returns.
     pub fn show(self, value: &impl Serialize, people: impl FnOnce() -> String) -> Result<String, Error> {
         match self.form {
-            Form::Table | Form::Wide => Ok(people()),
+            Form::Table | Form::Wide | Form::Name => Ok(people()),
             // Plain data: a map with keys that are no strings would be a fault of ours, which YAML shows.
             Form::Json => Ok(visible_json(serde_json::to_string_pretty(value).unwrap_or_default()) + "\n"),
             Form::Yaml => serde_saphyr::to_string(value).map_err(|error| Error::Yaml(error.to_string())),
         }
+    }
+
+    /// The text of a table.
+    pub fn table(self, table: &Table) -> String {
+        table.render(self.titles, |cell| self.word(cell))
+    }
+
+    /// The sentence in place of a table without rows. Without titles, each line is a row for a program.
+    pub fn nothing(self, sentence: &str) -> String {
+        if self.titles { sentence.to_owned() } else { String::new() }
     }
 
     /// A word in the colour of its meaning: green for progress, yellow for a wait, red for a failure.
@@ -80,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_word_without_colours_is_plain() {
-        let plain = Style { form: Form::Table, color: false };
+        let plain = Style { form: Form::Table, color: false, titles: true };
         assert_eq!(plain.word("Running"), "Running");
         let colored = Style { color: true, ..plain };
         assert_eq!(colored.word("Running"), "\x1b[32mRunning\x1b[0m");

@@ -3,7 +3,7 @@
 use framework_api::name::variable;
 use k8s_openapi::api::core::v1::Pod;
 
-use crate::cluster::{self, Cluster};
+use crate::cluster::Cluster;
 use crate::error::Error;
 
 /// Reasons for which a container waits in every start.
@@ -26,7 +26,7 @@ pub struct PodView {
 pub async fn of(cluster: &Cluster, framework: &str) -> Result<Vec<PodView>, Error> {
     let label = format!("{}={framework}", variable::FRAMEWORK_NAME);
     let what = format!("the Pods of the Framework {framework:?} in the namespace {:?}", cluster.namespace);
-    let pods = cluster::list::<Pod>(&cluster.api(), Some(&label), &what).await?;
+    let pods = cluster.list::<Pod>(&cluster.api(), Some(&label), &what).await?;
     Ok(pods.iter().map(view).collect())
 }
 

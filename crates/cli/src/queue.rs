@@ -65,7 +65,7 @@ impl UnitView {
 /// All units of the namespace; none where QueueUnits are not installed.
 pub async fn all(cluster: &Cluster) -> Result<Vec<QueueUnit>, Error> {
     let what = format!("the QueueUnits of the namespace {:?}", cluster.namespace);
-    match cluster::list::<QueueUnit>(&cluster.api(), None, &what).await {
+    match cluster.list::<QueueUnit>(&cluster.api(), None, &what).await {
         Err(Error::Request { source, .. }) if cluster::is_not_served(&source) => Ok(Vec::new()),
         listed => listed,
     }

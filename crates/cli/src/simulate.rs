@@ -118,7 +118,7 @@ fn render(life: &Life, style: Style) -> String {
     let attempts = if *attempts == 1 { "1 attempt".to_owned() } else { format!("{attempts} attempts") };
     let pods = if *pods == 1 { "1 Pod".to_owned() } else { format!("{pods} Pods") };
     let sum = format!("{state}{end} after {after}: {attempts} of the Framework, {pods}{open}");
-    format!("{}\n{} {}\n", table.render(|cell| style.word(cell)), style.heading("Result:"), visible(&sum))
+    format!("{}\n{} {}\n", style.table(&table), style.heading("Result:"), visible(&sum))
 }
 
 #[cfg(test)]

@@ -19,16 +19,17 @@ impl Table {
         self.rows.push(cells.iter().map(|cell| visible(cell)).collect());
     }
 
-    /// The text, each cell as `paint` renders it; the width of a cell is that of its words alone. No line
-    /// ends in blanks.
-    pub fn render(&self, paint: impl Fn(&str) -> String) -> String {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or_default();
+    /// The text, with or without the titles, each cell as `paint` renders it. The width of a cell is that of
+    /// its words alone. No line ends in blanks.
+    pub fn render(&self, titles: bool, paint: impl Fn(&str) -> String) -> String {
+        let rows = self.rows.get(usize::from(!titles)..).unwrap_or_default();
+        let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
         let widest = |column: usize| {
-            self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
+            rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
         };
         let widths: Vec<usize> = (0..columns).map(|column| widest(column).unwrap_or_default()).collect();
         let mut text = String::new();
-        for row in &self.rows {
+        for row in rows {
             let last = row.iter().rposition(|cell| !cell.is_empty());
             let cells = row.iter().zip(&widths).take(last.map_or(0, |last| last + 1)).enumerate();
             for (at, (cell, width)) in cells {
@@ -55,7 +56,9 @@ mod tests {
         table.row(vec!["longer".into(), String::new(), "x".into()]);
         let paint = |cell: &str| if cell == "Läuft" { format!("<{cell}>") } else { cell.to_owned() };
         let expected = "NAME     THE STATE   END\na        <Läuft>       y\nlonger               x\n";
-        assert_eq!(table.render(paint), expected);
+        assert_eq!(table.render(true, paint), expected);
+        let without_titles = "a        <Läuft>   y\nlonger           x\n";
+        assert_eq!(table.render(false, paint), without_titles);
     }
 
     #[test]
@@ -64,6 +67,6 @@ mod tests {
         table.row(vec!["pulled\nforged\x1b[8m".into(), "x".into()]);
         let expected = "NOTE                  END\n<pulled\\nforged^[[8m>   x\n";
         let paint = |cell: &str| if cell.contains("forged") { format!("<{cell}>") } else { cell.to_owned() };
-        assert_eq!(table.render(paint), expected);
+        assert_eq!(table.render(true, paint), expected);
     }
 }

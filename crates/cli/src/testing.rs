@@ -8,7 +8,7 @@ use crate::output::Style;
 pub const NOW: &str = "2026-01-02T03:10:00Z";
 
 /// A table without colours.
-pub const PLAIN: Style = Style { form: Form::Table, color: false };
+pub const PLAIN: Style = Style { form: Form::Table, color: false, titles: true };
 
 /// A Framework of `data/`.
 pub fn found(file: &str) -> Found {

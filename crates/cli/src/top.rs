@@ -70,7 +70,7 @@ pub async fn run(cluster: &Cluster, asked: &Get, style: Style) -> Result<String,
         false => cluster.api(),
     };
     let labels = cluster::with_labels(Some(variable::FRAMEWORK_NAME));
-    let pods = cluster::each(&pods, labels, "the Pods of Frameworks", cluster::decode::<Pod>).await?;
+    let pods = cluster.each(&pods, labels, "the Pods of Frameworks", cluster::decode::<Pod>).await?;
     // A Pod with a time that no type of ours holds must not hide the Frameworks of all others.
     let pods: Vec<Pod> = pods.into_iter().flatten().collect();
     let used = used(cluster, asked.all_namespaces).await?;
@@ -88,7 +88,7 @@ async fn used(cluster: &Cluster, all_namespaces: bool) -> Result<Option<Amounts>
         true => Api::all_with(client, &resource),
         false => Api::namespaced_with(client, &cluster.namespace, &resource),
     };
-    match cluster::list(&api, Some(variable::FRAMEWORK_NAME), "the metrics of Pods").await {
+    match cluster.list(&api, Some(variable::FRAMEWORK_NAME), "the metrics of Pods").await {
         Ok(measured) => Ok(Some(measured.iter().map(measure).collect())),
         Err(Error::Request { source, .. }) if is_not_measured(&source) => Ok(None),
         Err(error) => Err(error),
@@ -189,7 +189,7 @@ fn lives(pod: &Pod) -> bool {
 
 fn table(top: &Top, with_namespace: bool, style: Style) -> String {
     if top.items.is_empty() {
-        return "No Frameworks found that are not Completed.\n".to_owned();
+        return style.nothing("No Frameworks found that are not Completed.\n");
     }
     let namespace: &[&str] = if with_namespace { &["NAMESPACE"] } else { &[] };
     let amounts: &[&str] = match top.source {
@@ -207,7 +207,7 @@ fn table(top: &Top, with_namespace: bool, style: Style) -> String {
         cells.extend([row.cpu.clone(), row.memory.clone(), others]);
         table.row(cells);
     }
-    table.render(|cell| style.word(cell))
+    style.table(&table)
 }
 
 #[cfg(test)]

@@ -117,7 +117,7 @@ fn result(phrase: &str, code: i32) -> String {
 fn render(root: &Node, style: Style) -> String {
     let mut table = Table::new(&["NAME", "STATE", "RETRIED", "POD", "PHASE", "NODE", "RESULT"]);
     add(&mut table, root, "", "");
-    table.render(|cell| style.word(cell))
+    style.table(&table)
 }
 
 /// Adds a node and those below it. `first` stands before its name, `rest` before the names below it.

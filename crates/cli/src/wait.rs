@@ -35,7 +35,7 @@ pub async fn run(cluster: &Cluster, asked: &Wait) -> Result<String, Error> {
     for name in &asked.name {
         let left = deadline.saturating_duration_since(tokio::time::Instant::now());
         let first = look(cluster, name, asked.goal);
-        // Without time left, each Framework is read once, however long that takes.
+        // Without time left, each Framework is read once, and only --request-timeout bounds that.
         let mut progress = if left.is_zero() {
             first.await?
         } else {

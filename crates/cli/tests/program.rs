@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -30,20 +31,37 @@ fn kubeconfig(name: &str, server: &str) -> PathBuf {
     path
 }
 
-/// A kubeconfig for an API server that gives this answer about the target of each request.
+/// A kubeconfig for an API server that gives this answer about the head of each request.
 fn serve(name: &str, answer: impl Fn(&str) -> (u16, Value) + Send + 'static) -> PathBuf {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let path = kubeconfig(name, &format!("http://{}", listener.local_addr().unwrap()));
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
-            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
-            let Some(Ok(request)) = lines.next() else { continue };
-            lines.take_while(|line| line.as_ref().is_ok_and(|line| !line.is_empty())).for_each(drop);
-            let (status, body) = answer(request.split(' ').nth(1).unwrap_or_default());
+            let lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
+            let head: String = lines.take_while(|line| !line.is_empty()).map(|line| line + "\n").collect();
+            if head.is_empty() {
+                continue;
+            }
+            let (status, body) = answer(&head);
             let (body, kind) = (body.to_string(), "content-type: application/json");
             let head = format!("HTTP/1.1 {status} -\r\n{kind}\r\ncontent-length: {}\r\n", body.len());
             let _ = stream.write_all(format!("{head}connection: close\r\n\r\n{body}").as_bytes());
+        }
+    });
+    path
+}
+
+/// A kubeconfig for a server that takes each connection and never answers.
+fn silent(name: &str) -> PathBuf {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let path = kubeconfig(name, &format!("http://{}", listener.local_addr().unwrap()));
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            // Ends with the program. If that waits, the end of the connection is its answer.
+            stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            while matches!(stream.read(&mut [0; 4096]), Ok(1..)) {}
         }
     });
     path
@@ -74,16 +92,66 @@ fn ask(kubeconfig: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
 
 #[test]
 fn a_named_framework_that_is_missing_hides_no_other() {
-    let server = serve("some", |target| match target.contains("/frameworks/train") {
-        true => (200, train()),
-        false => refusal(404, "not found", "gone"),
+    let server = serve("some", |target| {
+        let is_asked = |name: &&str| target.contains(&format!("/frameworks/{name}"));
+        match ["gone", "lost"].into_iter().find(is_asked) {
+            Some(name) => refusal(404, "not found", name),
+            None => (200, train()),
+        }
     });
-    let missing = "error: there is no Framework \"gone\" in the namespace \"team\"\n";
-    let (code, text, complaint) = ask(&server, &["get", "gone", "train"]);
-    assert_eq!((code, complaint.as_str()), (Some(1), missing));
+    let missing = |name: &str| format!("error: there is no Framework {name:?} in the namespace \"team\"\n");
+    let (code, text, complaint) = ask(&server, &["get", "gone", "train", "lost"]);
+    assert_eq!((code, complaint), (Some(1), missing("gone") + &missing("lost")));
     assert!(text.starts_with("NAME") && text.contains("train"), "{text}");
     for arguments in [&["get", "gone"][..], &["get", "gone", "-o", "json"], &["top", "gone"]] {
-        assert_eq!(ask(&server, arguments), (Some(1), String::new(), missing.to_owned()), "{arguments:?}");
+        assert_eq!(ask(&server, arguments), (Some(1), String::new(), missing("gone")), "{arguments:?}");
+    }
+}
+
+#[test]
+fn names_are_printed_as_kubectl_prints_them() {
+    let server = serve("names", |_| list(&[train(), train()]));
+    let line = "framework.frameworkcontroller.microsoft.com/train\n";
+    assert_eq!(ask(&server, &["get", "-o", "name"]), (Some(0), line.repeat(2), String::new()));
+}
+
+#[test]
+fn no_headers_leaves_the_titles_out() {
+    let server = serve("titles", |_| list(&[train()]));
+    let (code, text, complaint) = ask(&server, &["get", "--no-headers"]);
+    assert_eq!((code, complaint.as_str()), (Some(0), ""));
+    assert!(text.starts_with("train ") && text.lines().count() == 1, "{text}");
+}
+
+#[test]
+fn requests_act_as_the_user_and_the_groups_of_the_options() {
+    let server = serve("impersonation", |head| {
+        let lines = ["impersonate-user: ann", "impersonate-group: a", "impersonate-group: b,c"];
+        match lines.iter().all(|line| head.lines().any(|shown| shown == *line)) {
+            true => (200, train()),
+            false => refusal(403, "forbidden", ""),
+        }
+    });
+    let groups = ["get", "train", "--as-group=a", "--as-group=b,c"];
+    let (code, _, complaint) = ask(&server, &[&groups[..], &["--as=ann"]].concat());
+    assert_eq!((code, complaint.as_str()), (Some(0), ""));
+    let (code, _, complaint) = ask(&server, &groups);
+    assert_eq!(code, Some(1));
+    assert!(complaint.starts_with("error: --as-group needs --as"), "{complaint}");
+}
+
+#[test]
+fn a_framework_with_a_damaged_status_is_stopped_and_scaled() {
+    let server = serve("damaged", |_| {
+        let mut damaged = train();
+        damaged["status"]["attemptStatus"] = json!("damaged");
+        (200, damaged)
+    });
+    for (arguments, words) in [
+        (&["stop", "train"][..], "framework/train stopped\n"),
+        (&["scale", "train", "worker=6"][..], "framework/train scaled: worker from 4 to 6\n"),
+    ] {
+        assert_eq!(ask(&server, arguments), (Some(0), words.to_owned(), String::new()), "{arguments:?}");
     }
 }
 
@@ -160,17 +228,37 @@ fn an_object_with_a_time_that_no_type_holds_hides_no_other() {
 
 #[test]
 fn a_server_that_never_answers_holds_up_no_wait() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let path = kubeconfig("silent", &format!("http://{}", listener.local_addr().unwrap()));
-    std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        // Ends with the program. If that waits, the end of the connection is its answer.
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        while matches!(stream.read(&mut [0; 4096]), Ok(1..)) {}
-    });
-    let (code, _, complaint) = ask(&path, &["wait", "a", "--timeout=1s"]);
+    let (code, _, complaint) = ask(&silent("silent"), &["wait", "a", "--timeout=1s"]);
     let expected = "error: timed out after 1s: the Framework \"a\" in the namespace \"team\" cannot be read: \
         the API server gave no answer, --for=succeeded was not reached\n";
+    assert_eq!((code, complaint.as_str()), (Some(1), expected));
+}
+
+#[test]
+fn a_request_timeout_bounds_each_request() {
+    let server = silent("never");
+    for (arguments, step) in [
+        (&["get"][..], "list the Frameworks of the namespace"),
+        (&["get", "a", "b"][..], "get the Framework \"a\""),
+        (&["why", "a"][..], "get the Framework \"a\""),
+        (&["wait", "a", "--timeout=0"][..], "get the Framework \"a\""),
+    ] {
+        let (code, text, complaint) = ask(&server, &[arguments, &["--request-timeout=100ms"]].concat());
+        assert_eq!((code, text.as_str()), (Some(1), ""), "{arguments:?}");
+        assert!(complaint.starts_with(&format!("error: cannot {step}")), "{complaint}");
+        assert!(complaint.ends_with(": no answer within 100ms (--request-timeout)\n"), "{complaint}");
+    }
+    // It answers the GET at once, and the patch far too late.
+    let server = serve("late-patch", |head| {
+        if head.starts_with("PATCH") {
+            let (_sender, never) = mpsc::channel::<()>();
+            let _ = never.recv_timeout(Duration::from_secs(20));
+        }
+        (200, train())
+    });
+    let (code, _, complaint) = ask(&server, &["stop", "train", "--request-timeout=3"]);
+    let expected = "error: cannot stop the Framework \"train\" in the namespace \"team\": no answer within \
+        3s (--request-timeout)\n";
     assert_eq!((code, complaint.as_str()), (Some(1), expected));
 }
 

@@ -21,7 +21,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::Api;
 use serde::Serialize;
 
-use crate::cluster::{self, Cluster};
+use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::find::Found;
 use crate::queue::{self, UnitView};
@@ -99,8 +99,8 @@ pub async fn standings(
         return Ok(own.into_iter().map(Standing::of).collect());
     }
     let stored = Stored {
-        queues: known(cluster::list(&cluster.api(), None, "Queues").await, unknown)?,
-        quotas: known(cluster::list(&cluster.api(), None, "ResourceQuotas").await, unknown)?,
+        queues: known(cluster.list(&cluster.api(), None, "Queues").await, unknown)?,
+        quotas: known(cluster.list(&cluster.api(), None, "ResourceQuotas").await, unknown)?,
         classes: classes(cluster, &units, unknown).await?,
         units,
     };
@@ -138,7 +138,7 @@ async fn classes(
         return Ok(BTreeMap::new());
     }
     let api: Api<PriorityClass> = Api::all(cluster.client.clone());
-    let listed = known(cluster::list(&api, None, "PriorityClasses").await, unknown)?;
+    let listed = known(cluster.list(&api, None, "PriorityClasses").await, unknown)?;
     Ok(listed.into_iter().filter_map(|class| Some((class.metadata.name?, class.value))).collect())
 }
 

@@ -1,6 +1,7 @@
 //! The cluster of these tests.
 
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use framework_api::crd;
 use framework_testcluster::{Cluster, shared};
@@ -29,6 +30,18 @@ fn await_established(crd: &str) {
     kubectl(&wait, "").expect("the CRD is established");
     // kubectl remembers which resources there are; this makes it look again.
     kubectl(&["api-resources"], "").expect("the API server lists its resources");
+}
+
+/// The names of all that `kubectl get all` shows of a namespace. The command fails while a kind that another
+/// test installs is not served yet.
+pub fn get_all(namespace: &str) -> String {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    loop {
+        match kubectl(&["get", "all", "--namespace", namespace, "-o=name"], "") {
+            Ok(all) => return all,
+            Err(error) => assert!(Instant::now() < deadline, "{error}"),
+        }
+    }
 }
 
 /// The output of kubectl, or its error message.

@@ -16,11 +16,11 @@ const TTL_BOUNDS: &str = "give 0 to 2147483647 seconds, counted from the Framewo
 const DEADLINE_BOUNDS: &str = "give 1 to 3153600000 seconds, counted from the Framework's creation (3153600000 \
                                are 100 years); leave it out for no limit";
 const TTL_FIXED: &str = "spec.ttlSecondsAfterFinished: Forbidden: ttlSecondsAfterFinished is fixed when the Framework is created: it \
-     cannot be added, changed or removed later; to be rid of the Framework, delete it; for another value, delete \
-     it and create it again";
+     cannot be added, changed or removed later; to be rid of the Framework, delete it; for another value, \
+     recreate it";
 const DEADLINE_FIXED: &str = "spec.activeDeadlineSeconds: Forbidden: activeDeadlineSeconds is fixed when the Framework is created: it \
      cannot be added, changed or removed later; to end the Framework now, set executionType to Stop; for another \
-     value, delete it and create it again";
+     value, recreate it";
 
 /// A Framework with these fields in its spec.
 fn with(name: &str, fields: &[(&str, Value)]) -> Value {

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::cluster::{install, installed, kubectl};
+use crate::cluster::{get_all, install, installed, kubectl};
 use crate::units::{PATIENCE, POLICY, UnitNamespace, answer, queue, refused, unit, with};
 
 #[tokio::test]
@@ -360,8 +360,9 @@ async fn kubectl_shows_queue_priority_phase_reason_and_age() {
     let table = cells(&["queues.queue.k8s.io"]);
     assert_eq!(table[0], ["NAME", "POLICY", "PRIORITY", "WAITING", "RELEASED", "AGE"]);
     assert_eq!(table[1][..5], ["night", "Priority", "-3", "4", "2"]);
-    let mut all: Vec<String> = cells(&["all", "-o=name"]).concat();
-    all.sort();
+    let all = get_all("unit-columns");
+    let mut all: Vec<&str> = all.lines().collect();
+    all.sort_unstable();
     assert_eq!(all, ["queue.queue.k8s.io/night", "queueunit.queue.k8s.io/job"]);
 }
 

@@ -12,7 +12,7 @@ use framework_core::{Action, Policy};
 use framework_engine::object::{ConfigMapObject, FrameworkObject, Object, Reply};
 use framework_engine::request::Request;
 use framework_message::{Key, Slot};
-use framework_runtime::in_flight::InFlight;
+use framework_runtime::body_room::BodyRoom;
 use framework_runtime::metrics::Metrics;
 use framework_runtime::send::{Fence, send};
 use framework_testcluster::Cluster;
@@ -54,7 +54,7 @@ impl Fixture {
             request,
             Metrics::new(),
             Arc::default(),
-            InFlight::default(),
+            BodyRoom::default(),
             Fence::open(),
         )
         .await;
@@ -251,7 +251,7 @@ async fn the_servers_time_comes_with_every_reply() {
         Request::AskTime,
         Metrics::new(),
         Arc::default(),
-        InFlight::default(),
+        BodyRoom::default(),
         Fence::open(),
     )
     .await;

@@ -20,6 +20,8 @@ use crate::cluster::replicas::{LEASE, Replicas, host_of, owners};
 use crate::cluster::{block_on, frameworks, manifest, state, until};
 
 const REPLICAS: [&str; 3] = ["a", "b", "c"];
+/// How the only Task of each Framework ends.
+const ENDS: [(&str, &str); 2] = [("run-duration", "500ms"), ("exit-code", "0")];
 /// A Framework is created once in this time.
 const PACE: Duration = Duration::from_millis(200);
 /// So long before and after a kill the others are watched: they take over within it.
@@ -48,8 +50,7 @@ fn begin(namespace: &str, lives: &Lives) -> [tokio::task::AbortHandle; 2] {
             let mut turns = tokio::time::interval(PACE);
             for index in 0.. {
                 turns.tick().await;
-                let ends = [("run-duration", "500ms"), ("exit-code", "0")];
-                let job = manifest(&format!("job{index}")).role("w", 1, &ends);
+                let job = manifest(&format!("job{index}")).role("w", 1, &ENDS);
                 api.create(&Default::default(), &job.object()).await.expect("it is accepted");
             }
         });
@@ -64,6 +65,16 @@ fn begin(namespace: &str, lives: &Lives) -> [tokio::task::AbortHandle; 2] {
         });
         [create.abort_handle(), follow.abort_handle()]
     })
+}
+
+/// Creates Frameworks until one is in these slots: by chance, none of those that come at the steady rate may
+/// be.
+fn add_one_in(namespace: &str, slots: &BTreeSet<u8>, run: usize) {
+    let is_there = (0..100).any(|number| {
+        let job = manifest(&format!("extra{run}x{number}")).role("w", 1, &ENDS).create(namespace);
+        slots.contains(&Slot::of(job.metadata.uid.as_deref().expect("a UID")).0)
+    });
+    assert!(is_there, "a third of the slots has none of 100 Frameworks");
 }
 
 fn see(lives: &mut BTreeMap<String, Life>, framework: &Framework) {
@@ -133,7 +144,8 @@ fn the_others_lose_little_throughput_when_a_replica_is_killed() {
     let mut replicas = Replicas::none();
     REPLICAS.into_iter().for_each(|name| replicas.start(name, ""));
     replicas.await_shares();
-    let [create, follow] = begin(&namespace("kills"), &lives);
+    let ns = namespace("kills");
+    let [create, follow] = begin(&ns, &lives);
     let (mut losses, mut kills) = (Vec::new(), Vec::new());
     for run in 0..runs {
         let steady = Instant::now() + WINDOW;
@@ -144,7 +156,9 @@ fn the_others_lose_little_throughput_when_a_replica_is_killed() {
         let at = Instant::now();
         replicas.kill(victim);
         replicas.forget(victim);
-        let took = replicas.await_shares();
+        add_one_in(&ns, &slots, run);
+        replicas.await_shares();
+        let took = at.elapsed();
         until("the window is over", || (at.elapsed() > WINDOW).then_some(()));
         let loss = lost(&lives.lock().expect("nobody panicked"), &slots, at);
         kills.push(Kill { slots, at, took });

@@ -14,8 +14,8 @@ use super::{PATIENCE, block_on, client, installed, log_of, program, start_progra
 
 /// How long a Lease lasts without a renewal, in seconds: short, so that tests wait little.
 pub const LEASE: u64 = 5;
-/// How long a replica that is asked to end may take, as the manifest has it.
-const GRACE: Duration = Duration::from_secs(40);
+/// How long a controller that is asked to end may take, as the manifest has it.
+pub const GRACE: Duration = Duration::from_secs(40);
 /// The ConfigMap that holds the map of slots.
 pub const MAP: &str = "frameworkcontroller-slots";
 /// The Lease of the leader.

@@ -9,8 +9,10 @@ use serde_json::Value;
 
 use super::history::History;
 
-/// All snapshots of a namespace in a log, in order.
+/// All snapshots of a namespace in the whole lines of a log, in order.
 pub fn logged(log: &str, namespace: &str) -> Vec<Snapshot> {
+    // A controller that runs may be writing the last line.
+    let log = log.rsplit_once('\n').map_or("", |(lines, _)| lines);
     let pipeline = Regex::new(": ObjectSnapshot: (.+)").expect("the contract's");
     let trigger = Regex::new("^(.*): (On[A-Za-z]+)$").expect("a regular expression");
     let snapshots = pipeline.captures_iter(log).filter_map(|captured| {

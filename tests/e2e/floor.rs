@@ -19,8 +19,8 @@ use kube::api::{Api, ListParams, PostParams};
 
 use crate::cluster::lease::{Alone, namespace};
 use crate::cluster::{
-    Manifest, apply, block_on, client, completed, execute, frameworks, installed, kubectl, manifest, running,
-    state, task_number, until, wait,
+    Manifest, TEST, apply, block_on, client, completed, execute, frameworks, installed, kubectl, manifest,
+    running, state, task_number, until, wait,
 };
 use crate::life_requests::{Measured, assert_as_written};
 
@@ -112,24 +112,31 @@ const LIVES: [Life; 8] = [
         writes: 8,
         why: "ConfigMap; Pods; running; one ended; Pod gone; attempt ends; attempt over; completed",
         manifest: |job| {
-            let first = [("exit-code", "1"), ("run-duration", "2s"), ("only-task-index", "0")];
+            let first = [("exit-code", "1"), ("run-duration", "forever")];
             job.role("a", 1, &first).role("b", TASKS - 1, &[("run-duration", "forever")])
         },
         queued: false,
-        action: |_, _| {},
+        action: |ns, name| {
+            running(ns, name, 20);
+            end(ns, &["job-a-0"]);
+        },
     },
     Life {
         name: "rescale 10 to 20 to 5",
         pods: 20,
         writes: 13,
         why: "as undisturbed; pending, Pods, running of the added; deletion pending and gone of the removed",
-        manifest: |job| job.role("a", 10, &[("exit-code", "0"), ("run-duration", "20s")]),
+        manifest: |job| job.role("a", 10, &[("exit-code", "0"), ("run-duration", "forever")]),
         queued: false,
         action: |ns, name| {
             running(ns, name, 10);
             task_number(ns, name, 20);
             running(ns, name, 20);
             task_number(ns, name, 5);
+            wait(ns, name, "scaled down", |framework| {
+                framework.status.as_ref().is_some_and(|status| status.all_tasks().count() == 5)
+            });
+            end(ns, &["job-a-0", "job-a-1", "job-a-2", "job-a-3", "job-a-4"]);
         },
     },
     Life {
@@ -144,6 +151,13 @@ const LIVES: [Life; 8] = [
 ];
 /// The life of a Framework that the controller deletes in the end.
 const EXPIRES: &str = "one Task, deleted after its TTL";
+
+/// Lets Pods that run forever end.
+fn end(namespace: &str, pods: &[&str]) {
+    let soon = format!("{TEST}/run-duration=100ms");
+    let annotate = ["annotate", "--overwrite", "--namespace", namespace, "pods"];
+    kubectl(&[&annotate[..], pods, &[soon.as_str()]].concat());
+}
 
 /// The controller's requests that concern the objects of one namespace, Events aside.
 fn requests(records: &[Record], namespace: &str) -> Vec<Record> {

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use framework_api::State;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, PropagationPolicy};
 use serde_json::{Value, json};
@@ -24,9 +25,7 @@ fn await_logged(namespace: &str, what: &str, is: impl Fn(&[Snapshot]) -> bool) -
     let deadline = Instant::now() + PATIENCE;
     loop {
         let log = log_of(CONTROLLER);
-        // The last line may be under way.
-        let lines = log.rsplit_once('\n').map_or("", |(lines, _)| lines);
-        let logged = logged(lines, namespace);
+        let logged = logged(&log, namespace);
         if is(&logged) {
             return logged;
         }
@@ -52,11 +51,26 @@ fn delete_framework(namespace: &str, name: &str, how: PropagationPolicy) {
     block_on(cluster::frameworks(namespace).delete(name, &parameters)).expect("it is there");
 }
 
-/// Task a-0 fails transiently once in each attempt, b-0 always, so that the whole is retried once.
-fn flaky() -> cluster::Manifest {
+/// Task a-0 fails transiently once in each attempt. [`fail_flaky`] fails b-0, so that the whole is retried
+/// once.
+pub fn flaky() -> cluster::Manifest {
     let flaky = [("exit-code", "200"), ("only-task-attempt", "0")];
-    let hopeless = [("exit-code", "1"), ("run-duration", "6s")];
+    let hopeless = [("exit-code", "1"), ("run-duration", "forever")];
     manifest("flaky").retry(false, 1).role("a", 1, &flaky).task_retry(true, 0).role("b", 1, &hopeless)
+}
+
+/// Fails b-0 in both attempts of [`flaky`], once a-0 was retried: on a busy machine that may take any time.
+pub fn fail_flaky(namespace: &str) {
+    let ends = format!("{}/run-duration=100ms", cluster::TEST);
+    for attempt in 0..2 {
+        wait(namespace, "flaky", "at the end of a-0", |framework| {
+            let Some(mut status) = framework.status.clone() else { return false };
+            status.decompress().expect("the controller writes what can be read");
+            let is = |role: &str, state: State| status.task(role, 0).is_some_and(|task| task.state == state);
+            status.attempt_status.id == attempt && is("a", State::Completed) && is("b", State::AttemptRunning)
+        });
+        cluster::kubectl(&["annotate", "--overwrite", "pod", "flaky-b-0", "--namespace", namespace, &ends]);
+    }
 }
 
 #[test]
@@ -79,6 +93,7 @@ fn tells_two_lives(namespace: &str, config: &str, compressed: bool) {
     let recording = Recording::start(&ns);
     flaky().create(&ns);
     manifest("scaled").role("w", 3, &[]).create(&ns);
+    fail_flaky(&ns);
     let stored = running(&ns, "scaled", 3).status.expect("a status").attempt_status;
     assert_eq!(stored.task_role_statuses_compressed.is_some(), compressed);
     assert_eq!(stored.task_role_statuses.is_none(), compressed);
@@ -214,7 +229,7 @@ fn every_kind_of_deletion_logs_the_framework_and_its_pods() {
         running(&ns, name, 2);
         delete_framework(&ns, name, how);
         let framework = assert_whole(&await_one(&ns, "OnFrameworkDeletion", name));
-        let ended = cluster::state(&framework) == Some(framework_api::State::Completed);
+        let ended = cluster::state(&framework) == Some(State::Completed);
         // Its objects are deleted before it. No promise says whether the status that says so is stored before
         // the garbage collector removes the Framework.
         assert!(!ended || name == "foreground", "{name}: its objects go after it");
@@ -286,6 +301,7 @@ fn snapshots_that_are_switched_off_are_not_logged() {
     let recording = Recording::start(&ns);
     flaky().create(&ns);
     manifest("scaled").role("w", 2, &[]).create(&ns);
+    fail_flaky(&ns);
     running(&ns, "scaled", 2);
     merge(&ns, "scaled", json!({"taskRoles": [scaled_role(1)]}));
     wait(&ns, "scaled", "scaled down", |framework| {

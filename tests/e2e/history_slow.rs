@@ -39,8 +39,7 @@ impl Drop for Controller {
 
 /// The complete lines about a namespace so far.
 fn lines(namespace: &str) -> Vec<Snapshot> {
-    let log = log_of(NAME);
-    logged(log.rsplit_once('\n').map_or("", |(lines, _)| lines), namespace)
+    logged(&log_of(NAME), namespace)
 }
 
 /// The names of the removed Tasks of a namespace, as they were logged.

@@ -143,7 +143,8 @@ impl Served {
         let jobs = self.jobs(namespace);
         until("the kind is served", || match block_on(jobs.create(&PostParams::default(), &job)) {
             Ok(job) => Some(job),
-            Err(kube::Error::Api(status)) if status.code == 404 => None,
+            // The API server may still know the kind as one that is being removed: 405.
+            Err(kube::Error::Api(status)) if [404, 405].contains(&status.code) => None,
             Err(error) => panic!("{} {name}: {error}", self.kind),
         })
     }

@@ -143,11 +143,11 @@ fn a_run_counts_the_requests_and_every_job_ends_as_planned() {
         println!("{} {}: {:?}", level.name, level.bound, level.measured);
     }
     assert_eq!(done.given_up, None);
-    for name in
-        ["jobs Succeeded", "jobs Failed", "jobs DeadlineExceeded", "jobs Deleted", "reads", "unreconciled"]
-    {
+    for name in ["jobs Succeeded", "jobs Failed", "jobs DeadlineExceeded", "jobs Deleted", "unreconciled"] {
         assert!(level(&done, name).met, "{:?}", level(&done, name));
     }
+    // A rescale may meet a write of the status, which is refused then, and the Framework is read.
+    assert!(done.requests.reads <= done.requests.refused, "{:?}", done.requests.rows);
     assert_eq!(done.totals.jobs, 23);
     let late: Vec<&str> = done.latencies.iter().map(|latency| latency.transition.as_str()).collect();
     for transition in [

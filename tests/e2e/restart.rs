@@ -1,13 +1,14 @@
 //! A controller that is killed, or asked to stop, and started again: the Framework ends as if nothing had
 //! happened, and nothing runs twice.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use framework_api::{Framework, State};
 
 use crate::cluster::history::{History, Object, What};
 use crate::cluster::lease::{Alone, namespace};
 use crate::cluster::recording::Recording;
+use crate::cluster::replicas::GRACE;
 use crate::cluster::snapshots::{assert_replaced_are_logged, logged};
 use crate::cluster::{self, Manifest, code, completed, installed, manifest, state};
 
@@ -15,8 +16,6 @@ use crate::cluster::{self, Manifest, code, completed, installed, manifest, state
 const KILLS: usize = 10;
 /// Slow enough that the creates and deletes of a Framework take a while.
 const SLOW: &str = "kubeClientQps: 60\nkubeClientBurst: 10";
-/// How long a graceful stop may take.
-const SOON: Duration = Duration::from_secs(5);
 
 /// 50 Tasks. All 20 workers fail once transiently, server 7 fails once for an unknown reason.
 fn job() -> Manifest {
@@ -136,7 +135,7 @@ fn a_stopped_controller_leaves_its_work_to_the_next_one() {
         pods.filter(|change| change.what == What::Created).count() >= 3
     });
     let begun = Instant::now();
-    let status = installed().terminate_hosted(controller.pid, SOON).expect("it ends");
+    let status = installed().terminate_hosted(controller.pid, GRACE).expect("it ends");
     assert_eq!(status.code(), Some(0), "{}", cluster::log_of("stopped"));
     let created = recording.changes().iter().filter(|change| change.what == What::Created).count();
     println!("it ended after {:?} with {} of 22 objects created", begun.elapsed(), created);

@@ -15,7 +15,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::cluster::lease::{Alone, namespace};
 use crate::cluster::recording::Recording;
-use crate::cluster::{block_on, completed, manifest};
+use crate::cluster::{block_on, completed};
+use crate::history::{fail_flaky, flaky};
 
 /// How long a span may take: the controller sends them in batches.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -53,11 +54,8 @@ fn a_life_with_retries_is_one_trace_with_a_span_for_each_pod() {
     let alone = Alone::wait();
     let _controller = alone.start("traces", &format!("tracing: {{endpoint: {url}}}"));
     let recording = Recording::start(&ns);
-    // Task a-0 fails transiently once in each attempt, b-0 always, so that the whole is retried once.
-    let flaky = [("exit-code", "200"), ("only-task-attempt", "0")];
-    let hopeless = [("exit-code", "1"), ("run-duration", "6s")];
-    let flaky = manifest("flaky").retry(false, 1).role("a", 1, &flaky).task_retry(true, 0);
-    flaky.role("b", 1, &hopeless).create(&ns);
+    flaky().create(&ns);
+    fail_flaky(&ns);
     let framework = completed(&ns, "flaky");
     let mut spans: Vec<Span> = Vec::new();
     let deadline = Instant::now() + PATIENCE;

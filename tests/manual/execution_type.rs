@@ -99,7 +99,7 @@ fn a_stopped_framework_stays_to_be_archived_until_it_is_deleted() {
     let attempt = stopped.status.expect("a status").attempt_status;
     assert_eq!(attempt.completion_status.expect("it ended").trigger, None);
     cluster::assert_nothing_is_left(&ns, "poststop");
-    kubectl(&["wait", "--for=condition=Failed", "fw/poststop", "--namespace", &ns, "--timeout=10s"]);
+    kubectl(&["wait", "--for=condition=Failed", "fw/poststop", "--namespace", &ns, "--timeout=60s"]);
     kubectl(&[
         "delete",
         "framework",

@@ -144,7 +144,8 @@ fn a_config_map_deleted_by_others_ends_the_attempt_and_all_its_pods() {
     for (name, params) in
         [("background", DeleteParams::background()), ("foreground", DeleteParams::foreground())]
     {
-        manifest(name).role("a", 2, &[]).create(&ns);
+        // Pods that were gone before the controller hears of the ConfigMap would decide the end.
+        manifest(name).role("a", 2, &[("stop-delay", "500ms")]).create(&ns);
         running(&ns, name, 2);
         block_on(cluster::config_maps(&ns).delete(&format!("{name}-attempt"), &params)).expect("it is there");
         let framework = completed(&ns, name);

@@ -1,10 +1,16 @@
 //! The page of the manual that lists every field of a status. It is generated from the types that the
-//! controller writes, because the schema of the CRD describes the first level only.
+//! controller writes, because the schema of the CRD describes the first level only. The statuses of a life
+//! have no other field.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use framework_api::crd::{self, StatusSchema};
-use serde_json::Value;
+use framework_api::{FrameworkStatus, State, Time, name};
+use framework_core::classify::Classifier;
+use framework_core::ideal_cluster::IdealCluster;
+use framework_core::{Moment, Observed, Plan, Policy, Urgency, sync};
+use serde_json::{Value, json};
 
 use crate::drift::check;
 
@@ -58,4 +64,90 @@ fn the_manual_lists_every_field_of_a_status() {
     let attempt = "attemptStatus.taskRoleStatuses[].taskStatuses[].attemptStatus";
     assert!(page.contains(&format!("{attempt}.completionStatus.pod.containers[].code")), "{page}");
     check("docs/manual/status-fields.md", &page);
+}
+
+/// The fields that a page lists, and whether each may be null.
+fn listed(page: &str) -> BTreeMap<&str, bool> {
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
+    rows.map(|(path, rest)| (path, rest.split(" | ").next().unwrap_or("").ends_with(", may be null")))
+        .collect()
+}
+
+/// Adds each field that is not listed, and each null that is not listed as such.
+fn find_unlisted(listed: &BTreeMap<&str, bool>, path: &str, value: &Value, unlisted: &mut BTreeSet<String>) {
+    for (name, field) in value.as_object().into_iter().flatten() {
+        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        match listed.get(path.as_str()) {
+            None => _ = unlisted.insert(path.clone()),
+            Some(false) if field.is_null() => _ = unlisted.insert(format!("{path}: null")),
+            Some(_) => {}
+        }
+        find_unlisted(listed, &path, field, unlisted);
+    }
+    for item in value.as_array().into_iter().flatten() {
+        find_unlisted(listed, &format!("{path}[]"), item, unlisted);
+    }
+}
+
+/// All statuses of a Framework of two Tasks, one of which fails.
+fn statuses_of_a_life() -> Vec<FrameworkStatus> {
+    let pod = json!({ "spec": { "containers": [{ "name": "main", "image": "busybox" }] } });
+    let framework = json!({
+        "apiVersion": name::API_VERSION, "kind": name::KIND,
+        "metadata": { "name": "job", "namespace": "default", "uid": "framework", "generation": 1,
+            "creationTimestamp": "2026-01-01T00:00:00Z" },
+        "spec": { "taskRoles": [{ "name": "w", "taskNumber": 2, "task": { "pod": pod } }] },
+    });
+    let now = Time::floor("2026-01-01T00:00:00Z".parse().unwrap());
+    let mut cluster = IdealCluster::new(serde_json::from_value(framework).unwrap(), now);
+    let policy = Policy::new(Classifier::new(&[]).unwrap());
+    let (mut statuses, mut pauses) = (Vec::new(), 0);
+    for seed in 1..1000_u128 {
+        let Plan { persist, act, urgency, .. } = plan(&cluster, &policy, seed << 64);
+        act.iter().for_each(|action| cluster.act(action));
+        if persist.is_none() && act.is_empty() {
+            pauses += 1;
+            match pauses {
+                1 => ["job-w-0", "job-w-1"].into_iter().for_each(|pod| cluster.run_pod(pod)),
+                2 => [("job-w-0", 0), ("job-w-1", 1)]
+                    .into_iter()
+                    .for_each(|(pod, code)| cluster.end_pod(pod, code)),
+                _ => break,
+            }
+        }
+        // As in the controller, the changes of more acts join a write that nothing waits for.
+        if let Some(status) = persist.filter(|_| urgency != Urgency::Record || act.is_empty()) {
+            statuses.push((*status).clone());
+            cluster.persist(*status);
+        }
+    }
+    statuses
+}
+
+fn plan(cluster: &IdealCluster, policy: &Policy, seed: u128) -> Plan {
+    let observed = Observed {
+        framework: &cluster.framework,
+        stored_bytes: 0,
+        status: cluster.status.as_ref(),
+        server_date: None,
+        admission: None,
+        growths: &[],
+        objects: &cluster.objects,
+    };
+    sync(&observed, Moment { now: cluster.now.timestamp(), server: None, seed }, policy)
+}
+
+#[test]
+fn the_manual_lists_every_field_and_null_of_a_written_status() {
+    let completed: Value = serde_saphyr::from_str(include_str!("../data/completed_status.yaml")).unwrap();
+    let status: FrameworkStatus = serde_json::from_value(completed.clone()).unwrap();
+    assert_eq!(serde_json::to_value(status).unwrap(), completed, "this is not as the controller writes it");
+    let statuses = statuses_of_a_life();
+    let last = statuses.last().map(|status| status.state);
+    assert_eq!((statuses.len() > 4, last), (true, Some(State::Completed)), "{statuses:#?}");
+    let written = statuses.iter().map(|status| serde_json::to_value(status).unwrap());
+    let page = page();
+    let (listed, mut unlisted) = (listed(&page), BTreeSet::new());
+    written.chain([completed]).for_each(|status| find_unlisted(&listed, "", &status, &mut unlisted));
+    assert_eq!(unlisted, BTreeSet::new());
 }

@@ -54,7 +54,7 @@ pub enum Error {
     PortEnded(#[source] JoinError),
     /// Traces cannot be exported.
     #[error(transparent)]
-    NoTraces(#[from] traces::Error),
+    NoTraces(#[from] traces::ExporterError),
     /// The loop ended.
     #[error(transparent)]
     LoopEnded(#[from] run::Error),

@@ -135,8 +135,8 @@ pub fn counted_requests(before: Option<&Scrape>, after: Option<&Scrape>, system:
         let resource = resource.split('/').next().unwrap_or_default();
         system.counts(resource)
             && labels.get("verb").is_none_or(|verb| verb != "watch")
-            // Without a response it is not known whether the request reached the API server.
-            && labels.get("code").is_none_or(|code| code != "none")
+            // Without a response it is not known whether it reached the API server; a fenced one did not.
+            && labels.get("code").is_none_or(|code| code != "none" && code != "fenced")
     };
     let counted = |scrape: &Scrape| scrape.sum("frameworkcontroller_api_requests_total", is_own);
     after?.growth(before?, counted).map(|count| count as usize)

@@ -150,7 +150,7 @@ fn take_program(modules: &mut Modules) -> Option<Modules> {
 
 /// The code of every crate, by the directory of a library, or by the `main.rs` of a program. A program is a
 /// crate of its own: it imports the library beside it by name, as a layer below.
-fn crates(files: &[File]) -> BTreeMap<String, Modules> {
+pub fn crates(files: &[File]) -> BTreeMap<String, Modules> {
     let mut crates: BTreeMap<String, Modules> = BTreeMap::new();
     for file in files.iter().filter(|file| file.is_rust() && !file.is_test()) {
         if let Some((directory, module)) = module_of(&file.path) {

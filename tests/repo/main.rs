@@ -11,6 +11,7 @@ mod fluentd;
 mod images;
 mod job_kinds;
 mod krew;
+mod names;
 mod operations;
 mod reasons;
 mod sentences;

@@ -11,8 +11,10 @@ const DOCUMENT: &str = include_str!("../../docs/operations.md");
 const METRICS: &str = concat!(
     include_str!("../../crates/runtime/src/metrics.rs"),
     include_str!("../../crates/runtime/src/metrics/attempts.rs"),
+    include_str!("../../crates/runtime/src/metrics/events.rs"),
     include_str!("../../crates/runtime/src/metrics/lifetimes.rs"),
     include_str!("../../crates/runtime/src/metrics/remaining.rs"),
+    include_str!("../../crates/runtime/src/metrics/requests.rs"),
     include_str!("../../crates/runtime/src/metrics/membership.rs"),
     include_str!("../../crates/runtime/src/metrics/spans.rs"),
     include_str!("../../crates/runtime/src/metrics/stalls.rs"),

@@ -5,8 +5,10 @@ use crate::source::{self, File};
 /// Fields of a struct.
 const FIELDS: usize = 15;
 
-/// Endings of the names of structs that list settings or counts: they are read one entry at a time.
-const LISTS: [&str; 5] = ["Arguments", "Config", "Metrics", "Options", "Settings"];
+/// Endings of the names of structs that list settings: they are read one entry at a time.
+const LISTS: [&str; 4] = ["Arguments", "Config", "Options", "Settings"];
+/// The struct that lists all counts.
+const COUNTS: &str = "Metrics";
 
 /// The structs with named fields in a code, each with its line and how many fields it has.
 fn structs(code: &str) -> Vec<(usize, String, usize)> {
@@ -54,7 +56,7 @@ fn wide(files: &[File]) -> Vec<String> {
     let mut wrong = Vec::new();
     for file in files.iter().filter(|file| file.is_rust()) {
         for (line, name, fields) in structs(&source::code(&file.text)) {
-            if fields > FIELDS && !LISTS.iter().any(|end| name.ends_with(end)) {
+            if fields > FIELDS && name != COUNTS && !LISTS.iter().any(|end| name.ends_with(end)) {
                 wrong.push(format!("{}:{line}: {name} has {fields} fields", file.path));
             }
         }

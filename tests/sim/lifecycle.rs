@@ -1,10 +1,11 @@
-//! Whole lives of one Framework in simulated time. An undisturbed life keeps within the floor of requests. A
+//! Whole lives of one Framework in simulated time. An undisturbed life takes a known number of requests. A
 //! life comes to the same end when the controller dies, or a reply is lost, at any of its requests.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use framework_sim::{Change, DeleteOptions, Fault, Meta, Rule, SimCluster, User, Verb};
+use framework_sim::{Change, DeleteOptions, Fault, History, Meta, Rule, SimCluster, User, Verb};
 use serde_json::json;
 
 use crate::simulation::controller::{Controller, Setup};
@@ -19,25 +20,40 @@ fn job() -> Manifest {
 }
 
 #[test]
-fn an_undisturbed_life_takes_fewer_requests_than_the_floor() {
+fn an_undisturbed_life_takes_exactly_five_status_writes() {
     for tasks in [1, 3, 20] {
         simulate(1, calm(), |cluster| async move {
             framework("job").role("w", tasks).create(&cluster.user());
             let _controller = Controller::start(&cluster, 1, 1, &Setup::default());
             lived_well(&cluster, "job").await.unwrap();
+            let writes = status_writes(&cluster.history());
+            assert_eq!(writes.len(), 5, "{tasks} Tasks: {writes:#?}");
             let requests = requests(&cluster.history());
             let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
             requests.iter().for_each(|request| *counts.entry(request).or_default() += 1);
             let n = usize::try_from(tasks).unwrap();
-            let floor = 2 * n + 11;
-            eprintln!("{tasks} Tasks: {} requests beside 2n + 11 = {floor}: {counts:?}", requests.len());
-            assert!(requests.len() <= floor - 2, "{counts:?}");
-            assert_eq!((counts["Create pods"], counts["Delete pods"]), (n, n));
-            assert!(!requests.iter().any(|request| request.starts_with("Get")), "{counts:?}");
+            let expected = BTreeMap::from([
+                ("Create configmaps", 1),
+                ("Create pods", n),
+                ("Delete configmaps", 1),
+                ("Delete pods", n),
+                ("UpdateStatus frameworks", 5),
+            ]);
+            assert_eq!(counts, expected, "{tasks} Tasks");
             let refused = cluster.history().exchanges.into_iter().find(|one| one.code >= Some(400));
             assert!(refused.is_none(), "{refused:?}");
         });
     }
+}
+
+/// The status writes of a life: when each was applied, the state of the Framework, and its Tasks by state.
+fn status_writes(history: &History) -> Vec<String> {
+    let writes = history.of("frameworks").filter(|change| change.cause.verb == Verb::UpdateStatus);
+    let line = |change: &Arc<Change>| {
+        let status = &change.object()["status"];
+        format!("{} ms: {} {}", change.at.as_millis(), status["state"], status["taskCounts"])
+    };
+    writes.map(line).collect()
 }
 
 #[test]
@@ -54,19 +70,20 @@ fn a_failed_task_is_retried_and_its_framework_succeeds() {
 }
 
 #[test]
-fn a_retry_of_a_task_takes_three_status_writes() {
-    let writes = |flaky: bool| {
+fn a_life_with_a_retry_of_a_task_takes_eight_status_writes() {
+    for tasks in [1, 20] {
         simulate(1, calm(), |cluster| async move {
-            let job = framework("job").role("w", 1).retry_tasks(false, 1).fate("exit-code", "1");
-            let job = job.fate("only-task-attempt", if flaky { "0" } else { "7" });
-            job.create(&cluster.user());
+            let flaky = framework("job").role("w", tasks).retry_tasks(false, 1).fate("exit-code", "1");
+            let flaky = flaky.fate("only-task-index", "0").fate("only-task-attempt", "0");
+            flaky.create(&cluster.user());
             let _controller = Controller::start(&cluster, 1, 1, &Setup::default());
             lived_well(&cluster, "job").await.unwrap();
-            requests(&cluster.history()).iter().filter(|request| request.starts_with("Update")).count()
-        })
-    };
-    let (retried, undisturbed) = (writes(true), writes(false));
-    assert_eq!(retried - undisturbed, 3, "{retried} instead of {undisturbed}");
+            let writes = status_writes(&cluster.history());
+            assert_eq!(writes.len(), 8, "three more than undisturbed; {tasks} Tasks: {writes:#?}");
+            let came_to = outcome(&cluster.user(), "job");
+            assert!(came_to.contains("w-0: Completed with 0 after 1 retries"), "{came_to}");
+        });
+    }
 }
 
 #[test]

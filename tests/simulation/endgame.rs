@@ -21,8 +21,8 @@ use super::walk::Stage;
 const BOUND: u32 = 900;
 /// How often users look after the objects that cannot end by themselves.
 const ROUND: u32 = 30;
-/// So long nothing may change before all counts as at rest.
-const QUIET: Duration = Duration::from_secs(150);
+/// So long nothing may change before the cluster counts as quiescent.
+const QUIESCENCE: Duration = Duration::from_secs(150);
 /// So long after the last change questions may still be asked: a watch that hung is given up after a minute.
 const CALM: Duration = Duration::from_secs(90);
 
@@ -46,7 +46,7 @@ pub async fn play(stage: &mut Stage) -> Ended {
     if let Some(never) = unended(stage).await {
         return Ended::Never(never);
     }
-    if !stage.cluster.settle(QUIET, SECOND * BOUND).await {
+    if !stage.cluster.settle(QUIESCENCE, SECOND * BOUND).await {
         return Ended::Restless;
     }
     let fell = stage.controller.as_ref().is_some_and(super::controller::Controller::has_ended);

@@ -34,7 +34,7 @@ pub fn until_wrong(interleaving: impl Fn(u64) -> Result<(), String>) -> Option<(
 /// Walks each seed, and returns the outcomes in no order. `test` is the test to repeat a seed with.
 ///
 /// # Panics
-/// When a promise was broken, with the story of the first seed that broke one.
+/// When a promise was broken, with the messages of the first seed that broke one.
 pub fn each<T>(test: &str, seeds: Range<u64>, run: impl Fn(u64, Manner<'_>) -> T + Sync) -> Vec<T>
 where
     T: AsRef<Walked> + Send,
@@ -63,7 +63,7 @@ where
     let failures: Vec<String> = broken.iter().map(|(seed, what)| format!("seed {seed}: {what}")).collect();
     if let Some((seed, _)) = broken.first() {
         let again = run(*seed, Manner { talks: true, ..Manner::default() });
-        panic!("{}\n\nall that was found:\n{}", story(test, *seed, again.as_ref()), failures.join("\n"));
+        panic!("{}\n\nall that was found:\n{}", replayed(test, *seed, again.as_ref()), failures.join("\n"));
     }
     let outcomes: Vec<T> = outcomes.into_inner().unwrap();
     let requests: usize = outcomes.iter().map(|outcome| outcome.as_ref().requests).sum();
@@ -76,7 +76,7 @@ where
 }
 
 /// The walk of a seed that went wrong once more, with every message.
-fn story(test: &str, seed: u64, again: &Walked) -> String {
+fn replayed(test: &str, seed: u64, again: &Walked) -> String {
     let Some(broken) = &again.broken else {
         return format!("seed {seed} went wrong once and then right: it does not replay");
     };

@@ -15,7 +15,7 @@ use crate::facts::{self, Facts};
 use crate::form::Forms;
 use crate::kubelet::{PodId, unless_gone};
 use crate::plan::{Ending, Plan, Step};
-use crate::rest::{Removed, is_at_rest, is_delayed, lives};
+use crate::quiescence::{Removed, is_delayed, is_quiescent, lives};
 use crate::side::Side;
 
 /// How long a Framework may take to come to rest.
@@ -247,7 +247,7 @@ impl Player<'_> {
         // A Framework whose last change the watch has not shown yet may look at rest.
         let is_current = |seen: &Framework| seen.metadata.generation >= Some(self.generation);
         let is_done =
-            |seen: &Framework| is_current(seen) && (is_at_rest(seen, &self.ended, removed) || or(seen));
+            |seen: &Framework| is_current(seen) && (is_quiescent(seen, &self.ended, removed) || or(seen));
         loop {
             let seen = self.side.wait(&self.name, PATIENCE, |seen| seen.is_some_and(is_done)).await;
             let Some(Some(framework)) = seen else { bail!(Stuck("the Framework is at rest".into())) };

@@ -1,4 +1,4 @@
-//! The generator, the comparison and the definition of rest, without a cluster.
+//! The generator, the comparison and the definition of quiescence, without a cluster.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -11,7 +11,7 @@ use crate::example;
 use crate::facts::{self, Facts};
 use crate::plan::{HANGING, HELD, Plan, REFUSED, Step, is_marked};
 use crate::play::{Observation, Timeline};
-use crate::rest::{Removed, is_at_rest, is_delayed};
+use crate::quiescence::{Removed, is_delayed, is_quiescent};
 
 /// As many seeds as a campaign plays.
 const SEEDS: std::ops::Range<u64> = 0..200;
@@ -336,7 +336,7 @@ fn framework(execution: &str, state: &str, task: Value) -> Framework {
 fn a_framework_rests_only_when_nothing_more_can_follow() {
     let rests = |framework: &Framework, ended: &[&str]| {
         let ended: HashSet<String> = ended.iter().map(|uid| (*uid).to_owned()).collect();
-        is_at_rest(framework, &ended, Removed::Gone)
+        is_quiescent(framework, &ended, Removed::Gone)
     };
     let running = framework("Start", "AttemptRunning", json!({"state": "AttemptRunning"}));
     assert!(rests(&running, &[]));
@@ -356,7 +356,7 @@ fn a_framework_rests_only_when_nothing_more_can_follow() {
     let mut shrunk = framework("Start", "AttemptPreparing", removed);
     shrunk.spec.task_roles[0].task_number = 0;
     assert!(!rests(&shrunk, &[]));
-    assert!(is_at_rest(&shrunk, &HashSet::new(), Removed::Pending));
+    assert!(is_quiescent(&shrunk, &HashSet::new(), Removed::Pending));
     let removed = json!({"state": "AttemptCompleted", "deletionPending": true});
     let mut early = framework("Create", "AttemptCreationPending", removed);
     early.spec.task_roles[0].task_number = 0;

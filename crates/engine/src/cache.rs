@@ -14,13 +14,13 @@ use framework_core::Observed;
 use framework_core::observed::{Create, Outcome};
 use framework_core::permit::task_of_pod;
 
-use crate::consumer;
+use crate::consumers;
 use crate::event::Kind;
 use crate::framework_state::FrameworkState;
 use crate::object::FrameworkObject;
 use crate::object_cache::sweep::Listed;
 use crate::object_cache::{ObjectCache, Source};
-use framework_message::{Key, Selection, Slots};
+use framework_message::{Key, SlotSelection, Slots};
 
 /// The LISTs of one kind.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,7 +30,7 @@ pub struct Listing {
     /// The slots of which at least one LIST has been complete since they were granted.
     pub synced: Slots,
     /// The share that the LIST that began last, and the watch after it, show.
-    pub selection: Selection,
+    pub selection: SlotSelection,
 }
 
 /// The cache entry of one name.
@@ -192,7 +192,7 @@ impl Entry {
     /// Whether Pods run that are not of the Framework that has the name now.
     pub fn has_strays(&self) -> bool {
         let status = self.state.as_ref().and_then(|state| state.status());
-        consumer::has_strays(&self.known.objects, status.map(Arc::as_ref))
+        consumers::has_strays(&self.known.objects, status.map(Arc::as_ref))
     }
 
     /// Whether the watch is yet to show Pods that were created, or may have been.

@@ -15,19 +15,19 @@
 //! namespaces send, it is kept for the light ones in the same way.
 
 mod class;
+mod namespace_usage;
 mod recent;
 mod rotation;
 mod rotations;
-mod usage;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use self::class::Class;
+use self::namespace_usage::NamespaceUsage;
 use self::recent::Recent;
 use self::rotation::Rotation;
 use self::rotations::Rotations;
-use self::usage::Usage;
 use crate::budget::Part;
 use framework_message::Key;
 
@@ -42,7 +42,7 @@ pub struct Dispatch {
     heavy: Rotation<Arc<str>>,
     /// A heavy namespace goes next.
     heavy_is_next: bool,
-    usage: Usage,
+    usage: NamespaceUsage,
     recent: Recent,
 }
 

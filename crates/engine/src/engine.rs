@@ -19,7 +19,7 @@ use crate::budget::{Budget, Part};
 use crate::cache::{Cache, Entry};
 use crate::compression::Compression;
 use crate::concurrency::Concurrency;
-use crate::consumer::Consumers;
+use crate::consumers::Consumers;
 use crate::dispatch::{Class, Dispatch};
 use crate::drain::Drain;
 use crate::event::{Effect, Event, Measure};

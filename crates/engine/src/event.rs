@@ -10,7 +10,7 @@ use framework_api::{Framework, Time};
 use framework_core::growth::UnitDemand;
 use framework_core::plan::Report;
 use framework_core::queue::Stage;
-use framework_message::{Change, Key, Right, Selection, Slots, Ticket};
+use framework_message::{Change, Key, Right, SlotSelection, Slots, Ticket};
 
 use crate::history::Line;
 use crate::object::{ConfigMapObject, FrameworkObject, PodObject, Reply, UnownedPod};
@@ -43,7 +43,7 @@ pub enum Event {
     /// The drain of these slots is called off.
     Resume(Slots),
     /// A LIST of a kind begins, and selects these objects.
-    Selected(Kind, Selection),
+    Selected(Kind, SlotSelection),
     /// These slots were granted; [`Effect::Listed`] follows once every kind has been listed.
     Granted {
         /// The slots.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use framework_message::{Selection, Slot, Slots};
+use framework_message::{Slot, SlotSelection, Slots};
 
 /// A slot that was granted.
 #[derive(Clone, Copy, Debug, Default)]
@@ -86,7 +86,7 @@ impl Grants {
     }
 
     /// The granted slots that a LIST of this selection shows as they were after the grant.
-    pub fn covered(&self, selection: Selection) -> Slots {
+    pub fn covered(&self, selection: SlotSelection) -> Slots {
         let is_covered = |(slot, grant): &(&Slot, &Grant)| {
             selection.list.contains(**slot) && grant.number <= selection.grant
         };
@@ -116,11 +116,11 @@ mod tests {
         let mut grants = Grants::none();
         grants.grant(slots(&[1]), 1);
         grants.grant(slots(&[2]), 2);
-        assert_eq!(grants.covered(Selection::whole(1, slots(&[1, 2]))), slots(&[1]));
-        assert_eq!(grants.covered(Selection::whole(2, slots(&[2, 3]))), slots(&[2]));
+        assert_eq!(grants.covered(SlotSelection::whole(1, slots(&[1, 2]))), slots(&[1]));
+        assert_eq!(grants.covered(SlotSelection::whole(2, slots(&[2, 3]))), slots(&[2]));
         grants.lose(slots(&[2]));
         grants.grant(slots(&[2]), 3);
-        assert_eq!(grants.covered(Selection::whole(2, slots(&[1, 2]))), slots(&[1]));
+        assert_eq!(grants.covered(SlotSelection::whole(2, slots(&[1, 2]))), slots(&[1]));
     }
 
     #[test]

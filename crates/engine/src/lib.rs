@@ -13,7 +13,7 @@ mod budget;
 mod cache;
 pub mod compression;
 mod concurrency;
-mod consumer;
+mod consumers;
 mod delayed;
 mod deletions;
 mod dispatch;

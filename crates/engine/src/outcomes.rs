@@ -21,7 +21,7 @@ pub enum Attempt {
 
 /// The end of an attempt. There are few, so that each can be a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum End {
+pub enum AttemptEnd {
     /// It succeeded.
     Succeeded,
     /// It failed, and it is not known whether another attempt may succeed.
@@ -39,27 +39,27 @@ impl Attempt {
     pub const ALL: [Attempt; 2] = [Attempt::Framework, Attempt::Task];
 }
 
-impl End {
+impl AttemptEnd {
     /// All of them.
-    pub const ALL: [End; 5] = [
-        End::Succeeded,
-        End::Failed,
-        End::FailedTransient,
-        End::FailedTransientConflict,
-        End::FailedPermanent,
+    pub const ALL: [AttemptEnd; 5] = [
+        AttemptEnd::Succeeded,
+        AttemptEnd::Failed,
+        AttemptEnd::FailedTransient,
+        AttemptEnd::FailedTransientConflict,
+        AttemptEnd::FailedPermanent,
     ];
 
-    fn of(r#type: &CompletionType) -> End {
+    fn of(r#type: &CompletionType) -> AttemptEnd {
         if !r#type.is_failed() {
-            End::Succeeded
+            AttemptEnd::Succeeded
         } else if r#type.has(Attribute::Permanent) {
-            End::FailedPermanent
+            AttemptEnd::FailedPermanent
         } else if r#type.has(Attribute::Conflict) {
-            End::FailedTransientConflict
+            AttemptEnd::FailedTransientConflict
         } else if r#type.has(Attribute::Transient) {
-            End::FailedTransient
+            AttemptEnd::FailedTransient
         } else {
-            End::Failed
+            AttemptEnd::Failed
         }
     }
 }
@@ -78,11 +78,11 @@ pub fn creation_to_running(
 }
 
 /// The id of an attempt, and its end with the phrase of its completion.
-type Ended<'a> = (i32, Option<(End, &'a str)>);
+type Ended<'a> = (i32, Option<(AttemptEnd, &'a str)>);
 
 fn task_end(task: &TaskStatus) -> Ended<'_> {
     let completion = task.attempt_status.completion_status.as_ref();
-    let end = completion.map(|completion| (End::of(&completion.r#type), completion.phrase.as_str()));
+    let end = completion.map(|completion| (AttemptEnd::of(&completion.r#type), completion.phrase.as_str()));
     (task.attempt_status.id, end)
 }
 
@@ -90,7 +90,7 @@ fn task_end(task: &TaskStatus) -> Ended<'_> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcomes {
     /// By the phrase of the completion status.
-    ended: BTreeMap<(Attempt, End), BTreeMap<String, u64>>,
+    ended: BTreeMap<(Attempt, AttemptEnd), BTreeMap<String, u64>>,
     retried: [u64; Attempt::ALL.len()],
 }
 
@@ -101,7 +101,7 @@ impl Outcomes {
         let (old, new) = (&before.attempt_status, &after.attempt_status);
         let end = |status: &'a FrameworkStatus| {
             let completion = status.attempt_status.completion_status.as_ref()?;
-            Some((End::of(&completion.r#type), completion.phrase.as_str()))
+            Some((AttemptEnd::of(&completion.r#type), completion.phrase.as_str()))
         };
         outcomes.compare(Attempt::Framework, (old.id, end(before)), (new.id, end(after)));
         // Another attempt of the Framework has other Tasks.
@@ -143,7 +143,7 @@ impl Outcomes {
     }
 
     /// Attempts that ended, each kind with its end and its phrase.
-    pub fn ended(&self) -> impl Iterator<Item = (Attempt, End, &str, u64)> {
+    pub fn ended(&self) -> impl Iterator<Item = (Attempt, AttemptEnd, &str, u64)> {
         self.ended.iter().flat_map(|(&(attempt, end), phrases)| {
             phrases.iter().map(move |(phrase, count)| (attempt, end, phrase.as_str(), *count))
         })

@@ -195,22 +195,24 @@ impl Outgoing {
     }
 
     /// An earlier owner of the slot may have sent a create, which may land until that moment. One that was
-    /// answered has made its object, and no other one can.
+    /// answered has made its object, and no other one can. One of our own in flight settles by itself.
     pub fn inherit(&mut self, action: &Action, until: Duration, objects: &mut Objects) {
         let known = match action {
             Action::CreateConfigMap { instance } => objects.config_map_create.as_ref().zip(Some(instance)),
             Action::CreatePod { name, instance, .. } => objects.pod_creates.get(name).zip(Some(instance)),
             _ => None,
         };
-        let is_made = |create: &Create| matches!(create.outcome, Outcome::Acknowledged { .. });
-        if known.is_some_and(|(create, instance)| create.instance == *instance && is_made(create)) {
-            return;
-        }
-        self.sent(action, objects);
         let pod = match action {
             Action::CreatePod { name, .. } => Some(name.clone()),
             _ => None,
         };
+        let is_made = |create: &Create| matches!(create.outcome, Outcome::Acknowledged { .. });
+        if self.creates.contains_key(&pod)
+            || known.is_some_and(|(create, instance)| create.instance == *instance && is_made(create))
+        {
+            return;
+        }
+        self.sent(action, objects);
         self.delayed.add(until, DelayedAction::Create(pod));
     }
 
@@ -361,6 +363,16 @@ mod tests {
         assert!(!outgoing.release(SECOND / 2, &mut objects));
         assert!(outgoing.release(SECOND, &mut objects));
         assert_eq!(outgoing.outbox.take_lookup().map(|lookup| lookup.why), Some(Why::Unanswered));
+    }
+
+    #[test]
+    fn the_end_of_a_hold_settles_no_create_of_our_own() {
+        let (mut outgoing, mut objects) = (Outgoing::default(), Objects::default());
+        outgoing.sent(&create(), &mut objects);
+        // The status could not be read for a while, and permits the create.
+        outgoing.inherit(&create(), SECOND, &mut objects);
+        assert!(!outgoing.release(SECOND, &mut objects), "its reply, or the end of its life, is awaited");
+        assert_eq!(outgoing.outbox.take_lookup(), None);
     }
 
     #[test]

@@ -15,8 +15,10 @@ pub struct Schedule {
     dirty: Option<Duration>,
     /// The earliest time of the next evaluation: bursts are not evaluated event by event.
     not_before: Duration,
-    /// When the last plan is to be reviewed, on the monotonic clock.
-    wake: Option<Duration>,
+    /// When the changes that gather are to be written, on the monotonic clock.
+    write_due: Option<Duration>,
+    /// When a write of an earlier owner can land no more, on the monotonic clock.
+    settles_at: Option<Duration>,
     /// When the last plan is to be reviewed, on the API server's clock.
     due: Option<Timestamp>,
     /// When a `Date` is to be fetched for it, on the API server's clock.
@@ -54,7 +56,7 @@ impl Schedule {
     /// Whether the Framework is to be evaluated by now.
     pub fn is_due(&self, now: Now, time: &ServerTime) -> bool {
         self.dirty.is_some() && self.not_before <= now.steady
-            || self.wake.is_some_and(|wake| wake <= now.steady)
+            || self.write_due.iter().chain(&self.settles_at).any(|at| *at <= now.steady)
             || self.due.is_some_and(|due| due <= time.now(now))
     }
 
@@ -63,13 +65,14 @@ impl Schedule {
         let dirty = self.dirty.map(|since| self.not_before.max(since));
         let due = self.due.map(|due| time.steady(now, due));
         let proof = self.proof_due.map(|due| time.earliest(now, due.timestamp()));
-        [dirty, self.wake, due, proof].into_iter().flatten().min()
+        [dirty, self.write_due, self.settles_at, due, proof].into_iter().flatten().min()
     }
 
     /// Drops every reason for an evaluation: only a new event adds one.
     pub fn forget(&mut self) {
         self.dirty = None;
-        (self.wake, self.due, self.proof_due) = (None, None, None);
+        (self.write_due, self.settles_at) = (None, None);
+        (self.due, self.proof_due) = (None, None);
     }
 
     /// The Framework was evaluated, and is not evaluated again for `rest`. Its plan is to be reviewed at
@@ -84,13 +87,20 @@ impl Schedule {
         self.dirty = None;
         self.server_time = None;
         self.not_before = now + rest;
-        (self.wake, self.due) = (None, due);
-        self.proof_due = proof_due;
+        (self.write_due, self.settles_at) = (None, None);
+        (self.due, self.proof_due) = (due, proof_due);
     }
 
-    /// The Framework is to be evaluated at that time, on the monotonic clock.
-    pub fn wake_at(&mut self, at: Duration) {
-        self.wake = Some(at);
+    /// The changes that gather are to be written at that time, on the monotonic clock. It replaces the time
+    /// before: with each change they may gather longer.
+    pub fn write_at(&mut self, at: Duration) {
+        self.write_due = Some(at);
+    }
+
+    /// A write of an earlier owner can land no more from that time on, on the monotonic clock: acts wait for
+    /// it.
+    pub fn settle_at(&mut self, at: Duration) {
+        self.settles_at = Some(at);
     }
 
     /// Whether a `Date` is to be fetched now that the API server's clock may show `latest`. Returns `true`
@@ -157,10 +167,23 @@ mod tests {
         schedule.wrote(ms(60));
         assert!(schedule.is_due(at(60), &time), "the write permits acts");
         schedule.planned(ms(60), ms(0), None, None);
-        schedule.wake_at(ms(70));
+        schedule.write_at(ms(70));
         assert!(!schedule.is_due(at(69), &time) && schedule.is_due(at(70), &time));
         schedule.forget();
         assert_eq!(schedule.next(at(70), &time), None);
+    }
+
+    #[test]
+    fn changes_that_gather_longer_hide_no_other_time() {
+        let (mut schedule, time) = (Schedule::default(), ServerTime::default());
+        schedule.planned(ms(0), ms(0), Some(second(2).timestamp()), None);
+        schedule.settle_at(ms(65));
+        schedule.write_at(ms(60));
+        schedule.write_at(ms(70));
+        assert!(!schedule.is_due(at(64), &time) && schedule.is_due(at(65), &time));
+        assert_eq!(schedule.next(at(0), &time), Some(ms(65)));
+        schedule.planned(ms(65), ms(0), None, None);
+        assert_eq!(schedule.next(at(65), &time), None, "the next plan names its own times");
     }
 
     #[test]

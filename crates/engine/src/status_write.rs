@@ -46,7 +46,7 @@ struct Failed {
 const MOST_POSSIBLE: usize = 4;
 
 #[derive(Debug, Default)]
-enum Stage {
+enum WriteStage {
     /// Nothing to write, or changes gather.
     #[default]
     Idle,
@@ -61,7 +61,7 @@ enum Stage {
 /// The status write of one Framework.
 #[derive(Debug, Default)]
 pub struct StatusWrite {
-    stage: Stage,
+    stage: WriteStage,
     /// Writes with unknown outcome, sent for the persisted resourceVersion: one of them may yet be persisted.
     possible: Vec<Possible>,
     /// When the newest one was sent of those that are not in that list any more.
@@ -92,28 +92,28 @@ impl StatusWrite {
     /// Whether the Framework may not be evaluated, because its persisted version is being changed or is
     /// unknown.
     pub fn is_busy(&self) -> bool {
-        matches!(self.stage, Stage::InFlight(_) | Stage::Unread | Stage::Reading)
+        matches!(self.stage, WriteStage::InFlight(_) | WriteStage::Unread | WriteStage::Reading)
     }
 
     /// Whether there is something to send.
     pub fn is_due(&self, now: Duration) -> bool {
         match self.stage {
-            Stage::Due(_) => true,
-            Stage::Unread => now >= self.not_before,
+            WriteStage::Due(_) => true,
+            WriteStage::Unread => now >= self.not_before,
             _ => false,
         }
     }
 
     /// There is nothing to write (any more).
     pub fn withdraw(&mut self) {
-        self.stage = Stage::Idle;
+        self.stage = WriteStage::Idle;
         self.first_change = None;
         self.urgency = Urgency::Record;
     }
 
     /// Withdraws a write that is not sent yet.
     pub fn withdraw_unsent(&mut self) {
-        if matches!(self.stage, Stage::Due(_)) {
+        if matches!(self.stage, WriteStage::Due(_)) {
             self.withdraw();
         }
     }
@@ -121,8 +121,8 @@ impl StatusWrite {
     /// The persisted version is not the one that the unsent write was computed from. The write is computed
     /// again, and its waiting time counts.
     pub fn outdate(&mut self) {
-        if matches!(self.stage, Stage::Due(_)) {
-            self.stage = Stage::Idle;
+        if matches!(self.stage, WriteStage::Due(_)) {
+            self.stage = WriteStage::Idle;
         }
     }
 
@@ -139,17 +139,17 @@ impl StatusWrite {
         self.urgency = urgency;
         let due = self.due(size, windows, now);
         if due > now {
-            self.stage = Stage::Idle;
+            self.stage = WriteStage::Idle;
             return Some(due);
         }
-        self.stage = Stage::Due(draft);
+        self.stage = WriteStage::Due(draft);
         None
     }
 
     /// A deferrable change happened: it joins the changes that gather. Returns when to evaluate, unless the
     /// gathered changes were evaluated already and their write is due or sent.
     pub fn join(&mut self, size: StatusSize, windows: &Windows, now: Duration) -> Option<Duration> {
-        if !matches!(self.stage, Stage::Idle) {
+        if !matches!(self.stage, WriteStage::Idle) {
             return None;
         }
         self.last_event = now;
@@ -168,14 +168,14 @@ impl StatusWrite {
     pub fn hold_back(&mut self, now: Duration) {
         self.first_change.get_or_insert(now);
         self.urgency = Urgency::Now;
-        self.stage = Stage::Idle;
+        self.stage = WriteStage::Idle;
     }
 
     /// The statuses whose permission an act needs, beside the permission of the persisted one.
     pub fn unsettled_statuses(&self) -> impl Iterator<Item = &FrameworkStatus> {
         let staged = match &self.stage {
-            Stage::Due(draft) | Stage::InFlight(draft) => Some(draft),
-            Stage::Idle | Stage::Unread | Stage::Reading => None,
+            WriteStage::Due(draft) | WriteStage::InFlight(draft) => Some(draft),
+            WriteStage::Idle | WriteStage::Unread | WriteStage::Reading => None,
         };
         self.possible.iter().map(|possible| &possible.draft).chain(staged).map(|draft| &*draft.status)
     }
@@ -205,9 +205,9 @@ impl StatusWrite {
     /// The write is sent, if it is due. Returns its status.
     pub fn send(&mut self, now: Duration) -> Option<Arc<FrameworkStatus>> {
         match std::mem::take(&mut self.stage) {
-            Stage::Due(draft) => {
+            WriteStage::Due(draft) => {
                 let status = Arc::clone(&draft.status);
-                self.stage = Stage::InFlight(draft);
+                self.stage = WriteStage::InFlight(draft);
                 self.first_change = None;
                 self.urgency = Urgency::Record;
                 self.last_sent = Some(now);
@@ -223,7 +223,7 @@ impl StatusWrite {
     /// The lines of the history that are written before the write that is being sent leaves.
     pub fn take_history(&mut self) -> Vec<Line> {
         match &mut self.stage {
-            Stage::InFlight(draft) => std::mem::take(&mut draft.history),
+            WriteStage::InFlight(draft) => std::mem::take(&mut draft.history),
             _ => Vec::new(),
         }
     }
@@ -235,14 +235,14 @@ impl StatusWrite {
 
     /// The read is sent.
     pub fn send_read(&mut self) {
-        self.stage = Stage::Reading;
+        self.stage = WriteStage::Reading;
     }
 
     /// The write was accepted. Returns the reports to publish.
     pub fn accepted(&mut self) -> Vec<Report> {
         self.failures = Failures::default();
         match std::mem::take(&mut self.stage) {
-            Stage::InFlight(draft) => draft.reports,
+            WriteStage::InFlight(draft) => draft.reports,
             _ => Vec::new(),
         }
     }
@@ -250,7 +250,8 @@ impl StatusWrite {
     /// The write or the read had no effect. `sent`: whether it left. The next write waits. Returns the number
     /// of failures in a row.
     pub fn refused(&mut self, sent: bool) -> u32 {
-        self.stage = if matches!(self.stage, Stage::Reading) { Stage::Unread } else { Stage::Idle };
+        self.stage =
+            if matches!(self.stage, WriteStage::Reading) { WriteStage::Unread } else { WriteStage::Idle };
         self.failures.another(sent)
     }
 
@@ -264,12 +265,22 @@ impl StatusWrite {
         self.not_before = self.not_before.min(at);
     }
 
+    /// Whether the next request waits, because the one before failed.
+    pub fn waits(&self, now: Duration) -> bool {
+        now < self.not_before
+    }
+
+    /// Whether a write or a read has failed since a write was accepted, or another version was shown.
+    pub fn is_failing(&self) -> bool {
+        self.failures.count() > 0
+    }
+
     /// Another write came first: the Framework is to be read, unless the watch shows a newer version. Returns
     /// the rejected draft. `base`: the version that it was computed from.
     pub fn conflicted(&mut self, base: u128) -> Option<Draft> {
         self.failed = Some(Failed { base, counted: false });
-        match std::mem::replace(&mut self.stage, Stage::Unread) {
-            Stage::InFlight(draft) => Some(draft),
+        match std::mem::replace(&mut self.stage, WriteStage::Unread) {
+            WriteStage::InFlight(draft) => Some(draft),
             _ => None,
         }
     }
@@ -278,7 +289,7 @@ impl StatusWrite {
     /// may yet have it. The read waits, because the watch may show the result. Returns the number of failures
     /// in a row.
     pub fn unknown(&mut self, base: u128, sent: Duration) -> u32 {
-        if let Stage::InFlight(draft) = std::mem::replace(&mut self.stage, Stage::Unread) {
+        if let WriteStage::InFlight(draft) = std::mem::replace(&mut self.stage, WriteStage::Unread) {
             self.possible.push(Possible { draft, sent });
         }
         if self.possible.len() > MOST_POSSIBLE {
@@ -292,10 +303,10 @@ impl StatusWrite {
     /// failed write, the next write need not wait. Otherwise returns the number of failures in a row, if this
     /// one is not counted yet.
     pub fn read(&mut self, version: u128) -> Option<u32> {
-        if !matches!(self.stage, Stage::Unread | Stage::Reading) {
+        if !matches!(self.stage, WriteStage::Unread | WriteStage::Reading) {
             return None;
         }
-        self.stage = Stage::Idle;
+        self.stage = WriteStage::Idle;
         let Failed { base, counted } = self.failed.take()?;
         if version > base {
             self.failures = Failures::default();
@@ -316,14 +327,14 @@ impl StatusWrite {
     /// The Framework may be gone: it is read before anything else is sent. A request in flight settles
     /// first.
     pub fn doubt(&mut self) {
-        if matches!(self.stage, Stage::Idle | Stage::Due(_)) {
-            self.stage = Stage::Unread;
+        if matches!(self.stage, WriteStage::Idle | WriteStage::Due(_)) {
+            self.stage = WriteStage::Unread;
         }
     }
 
     /// Whether a read waits to be sent.
     pub fn is_unread(&self) -> bool {
-        matches!(self.stage, Stage::Unread)
+        matches!(self.stage, WriteStage::Unread)
     }
 
     /// Another resourceVersion is persisted: no write for the one before can have an effect any more. If a
@@ -345,13 +356,13 @@ impl StatusWrite {
     /// Makes a kept write due, even if another version is persisted. Returns whether there was one.
     pub fn overwrite(&mut self) -> bool {
         let Some(draft) = self.overwrite.take() else { return false };
-        self.stage = Stage::Due(*draft);
+        self.stage = WriteStage::Due(*draft);
         true
     }
 
     /// The next time at which a request can be sent.
     pub fn next(&self) -> Option<Duration> {
-        matches!(self.stage, Stage::Unread).then_some(self.not_before)
+        matches!(self.stage, WriteStage::Unread).then_some(self.not_before)
     }
 }
 

@@ -13,8 +13,8 @@ mod now;
 mod ownership;
 mod paused;
 mod reply;
-mod selection;
 mod slot;
+mod slot_selection;
 mod ticket;
 pub mod timeout;
 
@@ -25,6 +25,6 @@ pub use now::Now;
 pub use ownership::{MayAct, Ownership, Right};
 pub use paused::Paused;
 pub use reply::{LONGEST_PAUSE, Rejection, Reply};
-pub use selection::Selection;
 pub use slot::{Slot, Slots};
+pub use slot_selection::SlotSelection;
 pub use ticket::Ticket;

@@ -21,7 +21,7 @@ const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_secs(60);
 
 /// The newest known version of each object.
 #[derive(Debug, Default)]
-pub struct ObjectCache {
+pub struct QueueCache {
     /// QueueUnits.
     pub units: Store<Arc<UnitObject>>,
     /// Queues.
@@ -51,7 +51,7 @@ pub struct ObjectCache {
     bound: BTreeMap<Key, Arc<str>>,
 }
 
-impl ObjectCache {
+impl QueueCache {
     /// The job of that name, if its kind has a row.
     pub fn declared_job(&self, job: &ConsumerKey) -> Option<&DeclaredObject> {
         self.declared.get(&job.kind)?.get(&job.key)
@@ -96,7 +96,7 @@ impl ObjectCache {
         if is_another_kind { self.owners.pods_of(uid) } else { pods }
     }
 
-    /// As [`ObjectCache::set_job`], by a unit that names the job. A user may write any kind there, so it says
+    /// As [`QueueCache::set_job`], by a unit that names the job. A user may write any kind there, so it says
     /// nothing new of a job that is known.
     pub fn name_job(&mut self, uid: &Key, job: &ConsumerKey) -> BTreeSet<Key> {
         if self.jobs_by_uid.contains_key(uid) { BTreeSet::new() } else { self.set_job(uid, Some(job)) }
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn job_sets_are_seen_once_they_are_listed_and_are_not_waited_for() {
-        let mut cache = ObjectCache::default();
+        let mut cache = QueueCache::default();
         let (jobs, sets) = (kind("Job"), kind("JobSet"));
         assert!(!cache.is_synced() && !cache.sees(&sets));
         cache.units.apply(Change::Synced);
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_priority_that_is_given_goes_before_that_of_its_class() {
-        let mut cache = ObjectCache::default();
+        let mut cache = QueueCache::default();
         assert_eq!(cache.priority(None, None), Some(0));
         assert_eq!(cache.priority(None, Some("high")), None);
         let class = ClassObject { key: Key::new("", "high"), resource_version: 1, value: 7 };
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn units_are_found_by_their_job_and_by_its_kind_until_they_are_gone() {
-        let mut cache = ObjectCache::default();
+        let mut cache = QueueCache::default();
         let framework = ConsumerKey::of_framework(Key::new("ns", "a"));
         let set = ConsumerKey { kind: kind("JobSet"), key: Key::new("ns", "a") };
         let unit = |name| Key::new("ns", name);

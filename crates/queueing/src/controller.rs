@@ -20,13 +20,13 @@ use framework_message::{Change, Key, MayAct, Now, Paused, Slot, Slots};
 use jiff::Timestamp;
 
 use crate::active_slots::ActiveSlots;
-use crate::cache::ObjectCache;
+use crate::cache::QueueCache;
 use crate::consumer::{ConsumerKey, JobKind};
 use crate::counts::Counts;
+use crate::effect::QueueEffect;
 use crate::job::JobState;
 use crate::namespaces::{Namespaces, UsageWatch};
 use crate::object::{Overtaken, QueueEvent};
-use crate::outcome::Outcome;
 use crate::outgoing::{OutgoingRequests, Work};
 use crate::queue_status::QueueState;
 use crate::recovery::Recovery;
@@ -58,7 +58,7 @@ const RECOUNTED: usize = 1_000;
 pub struct QueueController {
     settings: Settings,
     active_slots: ActiveSlots,
-    objects: ObjectCache,
+    objects: QueueCache,
     unit_states: BTreeMap<Key, UnitState>,
     job_states: BTreeMap<ConsumerKey, JobState>,
     queue_states: BTreeMap<Key, QueueState>,
@@ -68,7 +68,7 @@ pub struct QueueController {
     stale: Stale,
     outgoing: OutgoingRequests,
     recovery: Recovery,
-    outcomes: Vec<Outcome>,
+    effects: Vec<QueueEffect>,
     /// Namespaces that were due while their slot was paused.
     paused: Paused<Arc<str>>,
     /// Waiting units that are gone: their owner, and since when others overtook them. If the owner makes the
@@ -82,7 +82,7 @@ impl QueueController {
         QueueController {
             settings,
             active_slots: ActiveSlots::default(),
-            objects: ObjectCache::default(),
+            objects: QueueCache::default(),
             unit_states: BTreeMap::new(),
             job_states: BTreeMap::new(),
             queue_states: BTreeMap::new(),
@@ -92,7 +92,7 @@ impl QueueController {
             stale: Stale::default(),
             outgoing: OutgoingRequests::new(TICKETS, seed),
             recovery: Recovery::default(),
-            outcomes: Vec::new(),
+            effects: Vec::new(),
             paused: Paused::default(),
             left_places: BTreeMap::new(),
         }
@@ -238,7 +238,7 @@ impl QueueController {
     }
 
     /// Runs the rounds that are due, and queues the requests that follow from them.
-    pub fn turn(&mut self, now: Now, time: Timestamp) -> Vec<Outcome> {
+    pub fn turn(&mut self, now: Now, time: Timestamp) -> Vec<QueueEffect> {
         if !self.objects.is_synced() {
             return Vec::new();
         }
@@ -259,7 +259,7 @@ impl QueueController {
         self.offer_queue_statuses();
         let due = self.outgoing.take_due(now.steady);
         due.into_iter().for_each(|work| self.offer(work));
-        std::mem::take(&mut self.outcomes)
+        std::mem::take(&mut self.effects)
     }
 
     /// When, on the monotonic clock, [`QueueController::turn`] must be called again though nothing happens.

@@ -21,8 +21,8 @@ use framework_message::{Change, Key, MayAct, Now, Paused, Slot, Slots};
 
 use crate::active_slots::ActiveSlots;
 use crate::consumer::{Consumer, ConsumerKey};
+use crate::effect::QueueEffect;
 use crate::object::UnitObject;
-use crate::outcome::Outcome;
 use crate::outgoing::{OutgoingRequests, Work};
 use crate::settings::Settings;
 
@@ -72,7 +72,7 @@ pub struct FrameworkUnits {
     /// Units whose Frameworks were seen to go, and the UIDs of these.
     orphans: BTreeMap<Key, Arc<str>>,
     began: bool,
-    outcomes: Vec<Outcome>,
+    effects: Vec<QueueEffect>,
 }
 
 impl FrameworkUnits {
@@ -92,7 +92,7 @@ impl FrameworkUnits {
             late: BTreeMap::new(),
             orphans: BTreeMap::new(),
             began: false,
-            outcomes: Vec::new(),
+            effects: Vec::new(),
         }
     }
 
@@ -194,7 +194,7 @@ impl FrameworkUnits {
     }
 
     /// Compares the Frameworks that have changed with their units, and queues the requests that follow.
-    pub fn turn(&mut self, now: Now) -> Vec<Outcome> {
+    pub fn turn(&mut self, now: Now) -> Vec<QueueEffect> {
         if !self.units.is_synced() {
             return Vec::new();
         }
@@ -222,7 +222,7 @@ impl FrameworkUnits {
         for key in std::mem::take(&mut self.stale) {
             self.sync(now, &key);
         }
-        std::mem::take(&mut self.outcomes)
+        std::mem::take(&mut self.effects)
     }
 
     /// When, on the monotonic clock, [`FrameworkUnits::turn`] must be called again though nothing happens.

@@ -1,11 +1,12 @@
 //! QueueUnits: decides which jobs may begin.
 //!
 //! ```text
-//! Frameworks, from the engine ───┐
-//!               watch of units ──┴▶ FrameworkUnits ─▶ QueueRequest, Outcome ─▶ engine    by Framework's slot
+//! Frameworks of the engine ──┐
+//!            watch of units ─┴▶ FrameworkUnits ─▶ QueueRequest, QueueEffect ─▶ engine   by Framework's slot
 //!
-//!               watch of units ──┬▶ QueueController ─▶ QueueRequest, Outcome            by namespace's slot
-//! queues, quotas, classes, Pods, jobs ─┘
+//!            watch of units ─┬▶ QueueController ─▶ QueueRequest, QueueEffect            by namespace's slot
+//! queues, quotas, classes ───┤
+//!                Pods, jobs ─┘
 //! ```
 //!
 //! The two sides may be two replicas and share nothing but the stored units. [`FrameworkUnits`] creates and
@@ -21,6 +22,7 @@ mod cache;
 mod consumer;
 mod controller;
 mod counts;
+mod effect;
 mod frameworks;
 mod in_flight;
 mod job;
@@ -29,7 +31,6 @@ mod lifetimes;
 mod namespaces;
 mod object;
 mod others;
-mod outcome;
 mod outgoing;
 mod owners;
 mod position;
@@ -49,6 +50,7 @@ pub use active_slots::ActiveSlots;
 pub use consumer::{Consumer, ConsumerKey, Growth, JobKind, NamedKind};
 pub use controller::QueueController;
 pub use counts::{Gauges, QueueCounts};
+pub use effect::{LifetimeMeasure, QueueEffect, UnitWait};
 pub use frameworks::FrameworkUnits;
 pub use job_lifetime::{ChildEnd, ChildObject, ConditionPlace, DeadlineCondition, JobLifetime};
 pub use lifetimes::{JobLifetimes, LifetimeGauges};
@@ -56,7 +58,6 @@ pub use object::{
     ClassObject, DeclaredObject, Finalizers, JobNotes, JobObject, Object, Overtaken, OwnerLink, Page, PodUse,
     QueueEvent, QueueObject, QuotaObject, Reply, TemplateMetadata, UnitNotes, UnitObject, UnitStatus,
 };
-pub use outcome::{LifetimeMeasure, Outcome, Wait};
 pub use position::QueuePosition;
 pub use request::{PodLabels, QueueRequest, Resumption, UNGUARDED, UnitCreation};
 pub use settings::Settings;

@@ -23,10 +23,10 @@ use jiff::Timestamp;
 
 use crate::active_slots::ActiveSlots;
 use crate::consumer::{ConsumerKey, JobKind};
+use crate::effect::QueueEffect;
 use crate::in_flight::InFlight;
 use crate::job_lifetime::JobLifetime;
 use crate::object::QueueEvent;
-use crate::outcome::Outcome;
 use crate::store::Store;
 
 mod job_request;
@@ -65,7 +65,7 @@ pub struct JobLifetimes {
     /// Jobs of which nothing was reported yet.
     unseen: BTreeSet<ConsumerKey>,
     paused: Paused<ConsumerKey>,
-    outcomes: Vec<Outcome>,
+    effects: Vec<QueueEffect>,
 }
 
 /// How many lifetimes wait to end.
@@ -93,7 +93,7 @@ impl JobLifetimes {
             sent: InFlight::new(TICKETS),
             unseen: BTreeSet::new(),
             paused: Paused::default(),
-            outcomes: Vec::new(),
+            effects: Vec::new(),
         }
     }
 
@@ -149,8 +149,8 @@ impl JobLifetimes {
         gone.iter().for_each(|job| self.refresh(job));
     }
 
-    /// Finds the ends that have come by the API server's `time`, and returns the outcomes to report.
-    pub fn turn(&mut self, now: Now, time: Timestamp) -> Vec<Outcome> {
+    /// Finds the ends that have come by the API server's `time`, and returns the effects to report.
+    pub fn turn(&mut self, now: Now, time: Timestamp) -> Vec<QueueEffect> {
         for job in std::mem::take(&mut self.unseen) {
             self.first_seen(now, time, &job);
         }
@@ -165,7 +165,7 @@ impl JobLifetimes {
         {
             self.ready.offer(&job.key.namespace.clone(), job);
         }
-        std::mem::take(&mut self.outcomes)
+        std::mem::take(&mut self.effects)
     }
 
     /// Whether the API server is to be asked for its time, once.
@@ -276,7 +276,7 @@ impl JobLifetimes {
         if is_since(lifetime.created, NEW) {
             let (row, uid) = (Arc::clone(&job.row), Arc::clone(&job.uid));
             let job = key.key.clone();
-            self.outcomes.extend(notes.into_iter().map(|report| Outcome::Lifetime {
+            self.effects.extend(notes.into_iter().map(|report| QueueEffect::Lifetime {
                 row: Arc::clone(&row),
                 job: job.clone(),
                 uid: Arc::clone(&uid),

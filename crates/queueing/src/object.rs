@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use crate::consumer::{ConsumerKey, JobKind};
 use crate::counts::QueueCounts;
 use crate::job_lifetime::{ChildObject, JobLifetime};
-use framework_message::{Change, Key, Selection, Slot};
+use framework_message::{Change, Key, Slot, SlotSelection};
 
 /// A change that one of the watches of queueing shows.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub enum QueueEvent {
     /// A change of a PriorityClass.
     Class(Change<ClassObject>),
     /// A LIST of the Pods with the label of a queue begins, which shows this share.
-    PodsSelected(Selection),
+    PodsSelected(SlotSelection),
     /// A change of a Pod with the label of a queue.
     Pod(Change<PodUse>),
     /// Whether the watch of these Pods is open. Until it is, for example during a LIST, a Pod that has gone
@@ -34,7 +34,7 @@ pub enum QueueEvent {
     /// Whether the watch of ResourceQuotas is open. Until it is, a quota may count more than it seems to.
     QuotasAreWatched(bool),
     /// A LIST of the ConfigMaps with the label of a queue begins, which shows this share.
-    AttemptsSelected(Selection),
+    AttemptsSelected(SlotSelection),
     /// A change of the ConfigMap of an attempt with the label of a queue.
     Attempt(Change<OwnerLink>),
     /// A change of a job of a kind that has a row.

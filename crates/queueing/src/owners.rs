@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use framework_message::{Change, Key, Selection};
+use framework_message::{Change, Key, SlotSelection};
 
 use crate::consumer::JobKind;
 use crate::object::OwnerLink;
@@ -91,7 +91,7 @@ impl Owners {
 
     /// A LIST of the ConfigMaps begins, which shows this share. Returns the Pods that may belong to another
     /// job now.
-    pub fn select(&mut self, share: Selection) -> BTreeSet<Key> {
+    pub fn select(&mut self, share: SlotSelection) -> BTreeSet<Key> {
         let left = self.attempts.select(share).into_iter();
         left.flat_map(|key| self.link(Between::Attempt, key, None)).collect()
     }

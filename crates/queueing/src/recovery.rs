@@ -24,12 +24,12 @@ enum Unsettled {
     /// Requests of a predecessor may land until then.
     Waits(Duration),
     /// Its units are being listed.
-    Lists(Listing),
+    Lists(PagedList),
 }
 
 /// A LIST, page by page.
 #[derive(Debug)]
-pub struct Listing {
+pub struct PagedList {
     /// `continue` of the last page.
     after: Option<Arc<str>>,
     /// The most units of a page.
@@ -103,7 +103,7 @@ impl Recovery {
         let mut due = Vec::new();
         for (namespace, unsettled) in &mut self.unsettled {
             if matches!(unsettled, Unsettled::Waits(until) if *until <= now) {
-                *unsettled = Unsettled::Lists(Listing::new());
+                *unsettled = Unsettled::Lists(PagedList::new());
                 due.push(Arc::clone(namespace));
             }
         }
@@ -127,7 +127,7 @@ impl Recovery {
     }
 
     /// The LIST of a namespace that is under way.
-    pub fn listing(&mut self, namespace: &str) -> Option<&mut Listing> {
+    pub fn listing(&mut self, namespace: &str) -> Option<&mut PagedList> {
         match self.unsettled.get_mut(namespace)? {
             Unsettled::Lists(listing) => Some(listing),
             Unsettled::Waits(_) => None,
@@ -140,9 +140,9 @@ impl Recovery {
     }
 }
 
-impl Listing {
+impl PagedList {
     fn new() -> Self {
-        Listing {
+        PagedList {
             after: None,
             limit: PAGE,
             busy: false,

@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use framework_message::{Change, Key, Selection, Slot, Slots};
+use framework_message::{Change, Key, Slot, SlotSelection, Slots};
 
 use crate::object::{ClassObject, DeclaredObject, OwnerLink, PodUse, QueueObject, QuotaObject, UnitObject};
 
@@ -88,7 +88,7 @@ impl<T: Stored> Store<T> {
     /// A LIST of a share begins. It shows all objects of the share if it lists every slot. Otherwise it shows
     /// those of the slots that it lists, and the others stay as they are. Returns the names of the objects
     /// that are not known any more, because their slots have left the share.
-    pub fn select(&mut self, share: Selection) -> Vec<Key> {
+    pub fn select(&mut self, share: SlotSelection) -> Vec<Key> {
         self.part = (share.list != Slots::ALL).then_some(share.list);
         let has_left = |object: &T| object.slot().is_some_and(|slot| !share.slots.contains(slot));
         let left = self.kept.extract_if(.., |_, kept| has_left(&kept.object));
@@ -219,15 +219,15 @@ mod tests {
         Thing(Key::new("ns", name), version, Some(Slot(slot)))
     }
 
-    fn share(slots: &[u8], list: &[u8]) -> Selection {
+    fn share(slots: &[u8], list: &[u8]) -> SlotSelection {
         let of = |slots: &[u8]| slots.iter().copied().map(Slot).collect();
-        Selection { grant: 1, slots: of(slots), list: of(list) }
+        SlotSelection { grant: 1, slots: of(slots), list: of(list) }
     }
 
     /// A store with an object without a slot, and one of each of two slots.
     fn divided() -> Store<Thing> {
         let mut store = Store::default();
-        store.select(Selection { list: Slots::ALL, ..share(&[3, 7], &[]) });
+        store.select(SlotSelection { list: Slots::ALL, ..share(&[3, 7], &[]) });
         for change in [
             Change::Restarted,
             Change::Listed(thing("none", 5)),
@@ -315,7 +315,7 @@ mod tests {
         store.select(share(&[3, 7], &[7]));
         store.apply(Change::Restarted);
         assert_eq!(store.apply(Change::Synced), [Key::new("ns", "back")], "the slot was granted again");
-        store.select(Selection { list: Slots::ALL, ..share(&[3, 7], &[]) });
+        store.select(SlotSelection { list: Slots::ALL, ..share(&[3, 7], &[]) });
         store.apply(Change::Restarted);
         assert_eq!(store.apply(Change::Synced).len(), 2, "a LIST of all objects");
     }

@@ -69,7 +69,7 @@ impl Wanted {
 
 /// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum AccessDenial {
     /// The request has no bearer token, or one that the API server does not know.
     Unauthenticated,
     /// The user lacks a right.
@@ -78,20 +78,20 @@ pub enum Refusal {
     Unavailable(String),
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for AccessDenial {
     fn into_response(self) -> Response {
         match self {
-            Refusal::Unauthenticated => {
+            AccessDenial::Unauthenticated => {
                 let text = "a bearer token of this cluster is needed\n";
                 (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], text).into_response()
             }
-            Refusal::Forbidden(text) => (StatusCode::FORBIDDEN, text + "\n").into_response(),
-            Refusal::Unavailable(text) => (StatusCode::SERVICE_UNAVAILABLE, text + "\n").into_response(),
+            AccessDenial::Forbidden(text) => (StatusCode::FORBIDDEN, text + "\n").into_response(),
+            AccessDenial::Unavailable(text) => (StatusCode::SERVICE_UNAVAILABLE, text + "\n").into_response(),
         }
     }
 }
 
-type Decision = Result<(), Refusal>;
+type Decision = Result<(), AccessDenial>;
 
 /// Asks the API server who may read.
 pub struct Gate {
@@ -125,19 +125,19 @@ impl Gate {
     /// Whether a request with these headers may read it.
     pub async fn check(&self, headers: &HeaderMap, wanted: &Wanted) -> Decision {
         let Some(client) = &self.client else { return Ok(()) };
-        let token = bearer(headers).ok_or(Refusal::Unauthenticated)?;
+        let token = bearer(headers).ok_or(AccessDenial::Unauthenticated)?;
         let question = (token.to_owned(), wanted.clone());
         if let Some(known) = self.memory().recall(&question, self.clock.now().steady)? {
             return known;
         }
         let decided = match timeout(REPLY_TIMEOUT, review(client, token, wanted)).await {
             Ok(decided) => decided,
-            Err(_) => Err(Refusal::Unavailable("the API server does not answer".to_owned())),
+            Err(_) => Err(AccessDenial::Unavailable("the API server does not answer".to_owned())),
         };
         let kept = match &decided {
             Ok(()) => ALLOWED,
-            Err(Refusal::Unauthenticated | Refusal::Forbidden(_)) => REFUSED,
-            Err(Refusal::Unavailable(_)) => return decided,
+            Err(AccessDenial::Unauthenticated | AccessDenial::Forbidden(_)) => REFUSED,
+            Err(AccessDenial::Unavailable(_)) => return decided,
         };
         self.memory().keep(question, decided.clone(), self.clock.now().steady, kept);
         decided
@@ -150,7 +150,11 @@ impl Gate {
 
 impl Memory {
     /// The decision that is known; `None`: it may be reviewed now.
-    fn recall(&mut self, question: &(String, Wanted), now: Duration) -> Result<Option<Decision>, Refusal> {
+    fn recall(
+        &mut self,
+        question: &(String, Wanted),
+        now: Duration,
+    ) -> Result<Option<Decision>, AccessDenial> {
         let known = self.decisions.get(question);
         if let Some((decision, end)) = known
             && now < *end
@@ -170,7 +174,7 @@ impl Memory {
         let is_renewal = was_allowed && *renewed < RENEWALS;
         let (count, most) = if is_renewal { (renewed, RENEWALS) } else { (unknown, REVIEWS) };
         if *count >= most {
-            return Err(Refusal::Unavailable("too many requests; try again in a second".to_owned()));
+            return Err(AccessDenial::Unavailable("too many requests; try again in a second".to_owned()));
         }
         *count += 1;
         Ok(None)
@@ -206,7 +210,7 @@ async fn review(client: &kube::Client, token: &str, wanted: &Wanted) -> Decision
     });
     let answer = post(client, "/apis/authentication.k8s.io/v1/tokenreviews", &question).await?;
     if answer["status"]["authenticated"] != true {
-        return Err(Refusal::Unauthenticated);
+        return Err(AccessDenial::Unauthenticated);
     }
     let user = &answer["status"]["user"];
     let mut spec = json!({"user": user["username"]});
@@ -224,14 +228,14 @@ async fn review(client: &kube::Client, token: &str, wanted: &Wanted) -> Decision
     if answer["status"]["allowed"] == true {
         return Ok(());
     }
-    Err(Refusal::Forbidden(format!("user {} may not {}", user["username"], wanted.right())))
+    Err(AccessDenial::Forbidden(format!("user {} may not {}", user["username"], wanted.right())))
 }
 
-async fn post(client: &kube::Client, path: &str, question: &Value) -> Result<Value, Refusal> {
+async fn post(client: &kube::Client, path: &str, question: &Value) -> Result<Value, AccessDenial> {
     let request = http::Request::post(path)
         .header(header::CONTENT_TYPE, "application/json")
         .body(question.to_string().into_bytes());
-    let unavailable = |error: &dyn std::fmt::Display| Refusal::Unavailable(format!("{path}: {error}"));
+    let unavailable = |error: &dyn std::fmt::Display| AccessDenial::Unavailable(format!("{path}: {error}"));
     let request = request.map_err(|error| unavailable(&error))?;
     client.request(request).await.map_err(|error| match error {
         kube::Error::Api(status) => unavailable(&status.message),

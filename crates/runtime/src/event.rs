@@ -1,7 +1,7 @@
 //! The changes that watches report, each for the part that takes it in.
 
 use framework_engine::event as engine;
-use framework_message::{Change, Selection};
+use framework_message::{Change, SlotSelection};
 use framework_queueing::QueueEvent;
 
 use crate::health::Synced;
@@ -14,7 +14,7 @@ pub enum Event {
     /// To the controller of QueueUnits.
     Queue(QueueEvent),
     /// A LIST of the QueueUnits begins, after this grant of slots.
-    ListsUnits(Selection),
+    ListsUnits(SlotSelection),
     /// A LIST is of an older version than one that its watch had shown: the store was restored.
     StoreWentBack {
         /// The version that was shown.

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use framework_message::{Reply, Slot};
 
 use crate::compression::Compressor;
-use crate::request::call::{Call, Error};
+use crate::request::call::{Call, CallError};
 
 /// A request that goes over the wire.
 pub trait Exchange: Send + Sync + 'static {
@@ -24,7 +24,7 @@ pub trait Exchange: Send + Sync + 'static {
     }
 
     /// Renders the request. Also says whether it carries a compressed status.
-    fn render(&self, compressor: &Compressor) -> Result<(Call, bool), Error>;
+    fn render(&self, compressor: &Compressor) -> Result<(Call, bool), CallError>;
 
     /// Whether the request changes anything.
     fn is_write(&self) -> bool;

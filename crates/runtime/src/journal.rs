@@ -3,6 +3,7 @@
 //! The journal of the program is [`Stderr`](crate::stderr::Stderr); simulations keep the lines instead.
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::sync::oneshot;
@@ -22,6 +23,12 @@ pub trait Journal: Debug + Send + Sync {
     /// How many lines of the log were dropped so far; the history is not part of the log.
     fn dropped(&self) -> u64 {
         0
+    }
+
+    /// How long the oldest line of the log has waited, or the writer has been at a line of the history;
+    /// `None`: neither is there.
+    fn oldest(&self) -> Option<Duration> {
+        None
     }
 }
 

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use prometheus::proto::MetricFamily;
 use prometheus::{
-    Encoder, Gauge, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry,
-    TextEncoder,
+    Encoder, Gauge, Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry, TextEncoder,
 };
 
 use framework_api::queue::Reason;
@@ -19,27 +18,32 @@ use framework_engine::gauges::Gauges;
 use framework_engine::server_time::ServerTime;
 use framework_membership::Figures;
 use framework_message::{Key, Now};
-use framework_queueing::{LifetimeGauges, LifetimeMeasure, Wait};
+use framework_queueing::{LifetimeGauges, LifetimeMeasure, UnitWait};
 
-use attempts::Attempts;
-use lifetimes::Lifetimes;
+use attempts::AttemptMetrics;
+use events::EventMetrics;
+use lifetimes::LifetimeMetrics;
 use maker::{Maker, whole};
-use membership::Membership;
-use spans::Spans;
-use stalls::Stalls;
-use units::Units;
-use watches::Watches;
+use membership::MembershipMetrics;
+use requests::RequestMetrics;
+use spans::SpanMetrics;
+use stalls::StallMetrics;
+use units::UnitMetrics;
+use watches::WatchMetrics;
 
 mod attempts;
+mod events;
 mod lifetimes;
 mod maker;
 mod membership;
 mod remaining;
+mod requests;
 mod spans;
 mod stalls;
 mod units;
 mod watches;
 
+pub use requests::RequestResult;
 pub use stalls::Threads;
 
 /// All metrics of one controller, in a registry of their own.
@@ -48,37 +52,33 @@ pub struct Metrics {
     registry: Registry,
     /// Held while series are replaced, and while they are gathered: a scrape sees all of them.
     series: Mutex<()>,
-    requests: IntCounterVec,
-    request_seconds: HistogramVec,
+    requests: RequestMetrics,
     status_bytes: IntCounter,
     received_bytes: IntCounter,
-    watches: Watches,
-    membership: Membership,
+    watches: WatchMetrics,
+    membership: MembershipMetrics,
     turn_seconds: Histogram,
     turn_events: Histogram,
-    stalls: Stalls,
-    events_published: IntCounter,
-    events_aggregated: IntCounter,
-    events_dropped: IntCounter,
+    stalls: StallMetrics,
+    events: EventMetrics,
     snapshots: IntCounterVec,
     snapshots_dropped: IntCounterVec,
     log_lines_dropped: IntCounter,
-    spans: Spans,
+    oldest_log_line: Gauge,
+    wall_clock_jumps: IntCounter,
+    spans: SpanMetrics,
     queues: IntGaugeVec,
     frameworks: IntGaugeVec,
     held: IntGaugeVec,
     oldest_event: Gauge,
     in_flight_limit: IntGauge,
     ready: IntGauge,
-    attempts: Attempts,
-    lifetimes: Lifetimes,
-    job_lifetimes: Lifetimes,
-    units: Units,
+    attempts: AttemptMetrics,
+    lifetimes: LifetimeMetrics,
+    job_lifetimes: LifetimeMetrics,
+    units: UnitMetrics,
 }
 
-/// The last one has requests without a reply, which are given up after 12 s.
-const REQUEST_BUCKETS: &[f64] =
-    &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0];
 /// A turn of more than a minute fails the liveness probe.
 const TURN_BUCKETS: &[f64] =
     &[0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
@@ -92,37 +92,19 @@ impl Metrics {
         let build = maker.gauges("build_info", "Constant 1, labelled with the version.", &["version"]);
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         let metrics = Metrics {
-            requests: maker.counters(
-                "api_requests_total",
-                "Requests to the API server that ended; code is the HTTP status, or none.",
-                &["verb", "resource", "code"],
-            ),
-            request_seconds: maker.histograms(
-                "api_request_duration_seconds",
-                "Duration of requests to the API server, from sending until the reply was read.",
-                &["verb", "resource"],
-                REQUEST_BUCKETS,
-            ),
+            requests: RequestMetrics::new(&maker),
             status_bytes: maker.counter("status_write_bytes_total", "Bytes of status writes that were sent."),
             received_bytes: maker.counter("received_bytes_total", "Bytes of the API server's replies."),
-            watches: Watches::new(&maker),
-            membership: Membership::new(&maker),
+            watches: WatchMetrics::new(&maker),
+            membership: MembershipMetrics::new(&maker),
             turn_seconds: maker.histogram(
                 "turn_duration_seconds",
                 "Duration of one iteration of the event loop, a turn.",
                 TURN_BUCKETS,
             ),
             turn_events: maker.histogram("turn_events", "Events that a turn took in.", COUNT_BUCKETS),
-            stalls: Stalls::new(&maker),
-            events_published: maker.counter("events_published_total", "Kubernetes Events that were written."),
-            events_aggregated: maker.counter(
-                "events_aggregated_total",
-                "Reports that were added to an Event of the last minutes.",
-            ),
-            events_dropped: maker.counter(
-                "events_dropped_total",
-                "Reports that made no Event: the queue was full, or the API server refused it.",
-            ),
+            stalls: StallMetrics::new(&maker),
+            events: EventMetrics::new(&maker),
             snapshots: maker.counters(
                 "snapshots_total",
                 "History snapshots that went to standard error.",
@@ -137,7 +119,12 @@ impl Metrics {
                 "log_lines_dropped_total",
                 "Lines of the log, history aside, that standard error did not take.",
             ),
-            spans: Spans::new(&maker),
+            oldest_log_line: maker.gauge(
+                "oldest_log_line_age_seconds",
+                "How long standard error has not taken the oldest line of the log that waits.",
+            ),
+            wall_clock_jumps: maker.counter("wall_clock_jumps_total", "Jumps of the local wall clock."),
+            spans: SpanMetrics::new(&maker),
             queues: maker.gauges("queue_depth", "Items in a queue or on their way.", &["queue"]),
             frameworks: maker.gauges("frameworks", "Frameworks by the state of their status.", &["state"]),
             held: maker.gauges("held", "Items that the engine holds, by kind.", &["kind"]),
@@ -147,10 +134,10 @@ impl Metrics {
             ),
             in_flight_limit: maker.whole_gauge("requests_in_flight_limit", "Requests that may be in flight."),
             ready: maker.whole_gauge("ready", "1 while the readiness probe is answered with 200."),
-            attempts: Attempts::new(&maker),
-            lifetimes: Lifetimes::of_frameworks(&maker),
-            job_lifetimes: Lifetimes::of_train_jobs(&maker),
-            units: Units::new(&maker),
+            attempts: AttemptMetrics::new(&maker),
+            lifetimes: LifetimeMetrics::of_frameworks(&maker),
+            job_lifetimes: LifetimeMetrics::of_train_jobs(&maker),
+            units: UnitMetrics::new(&maker),
             registry: maker.registry,
             series: Mutex::default(),
         };
@@ -193,11 +180,9 @@ impl Metrics {
         self.ready.set(ready.into());
     }
 
-    /// A request ended, with this HTTP status if there was a response.
-    pub fn request_ended(&self, verb: &str, resource: &str, code: Option<u16>, took: Duration) {
-        let code = code.map_or_else(|| "none".to_owned(), |code| code.to_string());
-        self.requests.with_label_values(&[verb, resource, &code]).inc();
-        self.request_seconds.with_label_values(&[verb, resource]).observe(took.as_secs_f64());
+    /// A request that was given to the client ended.
+    pub fn request_ended(&self, verb: &str, resource: &str, outcome: RequestResult, took: Duration) {
+        self.requests.ended(verb, resource, outcome, took);
     }
 
     /// That many bytes of a response's body came in.
@@ -275,17 +260,18 @@ impl Metrics {
 
     /// An Event was written.
     pub fn event_published(&self) {
-        self.events_published.inc();
+        self.events.published.inc();
     }
 
     /// A report was added to an Event that exists.
     pub fn event_aggregated(&self) {
-        self.events_aggregated.inc();
+        self.events.aggregated.inc();
     }
 
-    /// A report made no Event.
-    pub fn event_dropped(&self) {
-        self.events_dropped.inc();
+    /// A report made no Event: the queue was `full`, or the API server `refused` it, or did not answer, so
+    /// that its outcome is `unknown`.
+    pub fn event_dropped(&self, reason: &str) {
+        self.events.dropped.with_label_values(&[reason]).inc();
     }
 
     /// A history snapshot is on its way to standard error.
@@ -301,6 +287,16 @@ impl Metrics {
     /// The number of lines of the log that were dropped since the start.
     pub fn log_lines_dropped(&self, total: u64) {
         self.log_lines_dropped.inc_by(total.saturating_sub(self.log_lines_dropped.get()));
+    }
+
+    /// Standard error has not taken the oldest line of the log for so long; `None`: no line waits.
+    pub fn log_waits(&self, oldest: Option<Duration>) {
+        self.oldest_log_line.set(oldest.unwrap_or_default().as_secs_f64());
+    }
+
+    /// The local wall clock jumped.
+    pub fn wall_clock_jumped(&self) {
+        self.wall_clock_jumps.inc();
     }
 
     /// The receiver of traces took so many spans.
@@ -376,7 +372,7 @@ impl Metrics {
     }
 
     /// A decision was stored: a unit was released, after such a wait, or waits for a reason.
-    pub fn unit_decided(&self, reason: Reason, waited: Option<&Wait>) {
+    pub fn unit_decided(&self, reason: Reason, waited: Option<&UnitWait>) {
         self.units.decided(reason, waited);
     }
 }
@@ -441,6 +437,7 @@ mod tests {
         let text = metrics.text(now());
         for line in [
             r#"frameworkcontroller_attempts_completed_total{kind="Task",type="FailedTransient"} 0"#,
+            r#"frameworkcontroller_events_dropped_total{reason="refused"} 0"#,
             r#"frameworkcontroller_objects_left_out_total{resource="pods"} 0"#,
             r#"frameworkcontroller_retries_total{kind="Framework"} 0"#,
             r#"frameworkcontroller_snapshots_dropped_total{trigger="OnTaskRetry"} 0"#,
@@ -470,8 +467,10 @@ mod tests {
     #[test]
     fn the_text_has_all_counts() {
         let metrics = Metrics::new();
-        metrics.request_ended("create", "pods", Some(201), Duration::from_millis(3));
-        metrics.request_ended("create", "pods", None, Duration::from_millis(3));
+        metrics.request_ended("create", "pods", RequestResult::Code(201), Duration::from_millis(3));
+        metrics.request_ended("create", "pods", RequestResult::NoResponse, Duration::from_millis(3));
+        metrics.event_dropped("refused");
+        metrics.log_waits(Some(Duration::from_millis(1500)));
         metrics.status_written(1000);
         let frameworks = [(State::Completed, 4)].into();
         let oldest_event = Some(Duration::from_secs(3));
@@ -483,6 +482,8 @@ mod tests {
             r#"frameworkcontroller_api_requests_total{code="none",resource="pods",verb="create"} 1"#,
             r#"_api_request_duration_seconds_bucket{resource="pods",verb="create",le="0.005"} 2"#,
             "frameworkcontroller_status_write_bytes_total 1000",
+            r#"frameworkcontroller_events_dropped_total{reason="refused"} 1"#,
+            "frameworkcontroller_oldest_log_line_age_seconds 1.5",
             r#"frameworkcontroller_frameworks{state="Completed"} 4"#,
             "frameworkcontroller_oldest_event_age_seconds 2",
             "frameworkcontroller_requests_in_flight_limit 16",

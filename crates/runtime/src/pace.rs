@@ -34,7 +34,7 @@ pub const MOST_BYTES: usize = 64 << 20;
 const LONGEST_LINE: usize = 16 << 20;
 
 /// A response, of which no more is in memory than its bounds allow.
-type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
+type BoundedResponse = Response<UnsyncBoxBody<Bytes, BoxError>>;
 
 /// `client`, paced; `on_watch` is called at every start of a watch.
 pub fn paced(client: kube::Client, on_watch: impl Fn() + Send + Sync + 'static) -> kube::Client {
@@ -101,7 +101,7 @@ pub fn is_watch(request: &Request<Body>) -> bool {
 }
 
 /// Sends a LIST and waits for all of it.
-async fn list(client: kube::Client, mut request: Request<Body>) -> Result<Answer, BoxError> {
+async fn list(client: kube::Client, mut request: Request<Body>) -> Result<BoundedResponse, BoxError> {
     let uri = request.uri().to_string();
     let mark = if uri.contains('?') { '&' } else { '?' };
     *request.uri_mut() = format!("{uri}{mark}timeout={}s", PATIENCE.as_secs()).parse()?;
@@ -109,13 +109,13 @@ async fn list(client: kube::Client, mut request: Request<Body>) -> Result<Answer
 }
 
 /// Opens a watch. The client reads a refusal to its end, and would wait for that without a bound.
-async fn open(client: kube::Client, request: Request<Body>) -> Result<Answer, BoxError> {
+async fn open(client: kube::Client, request: Request<Body>) -> Result<BoundedResponse, BoxError> {
     let response = client.send(request).await?;
     if response.status().is_success() { Ok(response.map(bounded)) } else { whole(response).await }
 }
 
 /// Waits for all of a response.
-async fn whole(response: Response<Body>) -> Result<Answer, BoxError> {
+async fn whole(response: Response<Body>) -> Result<BoundedResponse, BoxError> {
     let (head, body) = response.into_parts();
     // Never a part of it: the client logs a text that it cannot read.
     let too_large = |error: BoxError| if error.is::<LengthLimitError>() { TooLarge.into() } else { error };

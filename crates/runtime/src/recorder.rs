@@ -112,7 +112,7 @@ impl Recorder {
         let mut entries = self.entries.lock();
         let namespace = subject.namespace.clone();
         if !entries.push(&namespace, Entry { subject, report }) {
-            self.metrics.event_dropped();
+            self.metrics.event_dropped("full");
         }
         self.metrics.queue("events", entries.len());
         // If there is no room, the writer is awake for at least as many entries as there are.
@@ -200,7 +200,7 @@ impl EventWriter {
                     self.metrics.event_published();
                 }
                 Err(EventFailure { code, text, pause }) => {
-                    self.metrics.event_dropped();
+                    self.metrics.event_dropped(if code.is_some() { "refused" } else { "unknown" });
                     self.resumes = self.clock.now().steady + pause;
                     debug!(error = text, reason = report.reason, "an Event was not written");
                     match (open.created, code) {

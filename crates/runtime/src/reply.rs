@@ -20,7 +20,7 @@ use framework_message::{Rejection, Reply};
 use crate::exchange::Exchange;
 use crate::fencing_token;
 use crate::pace::{self, retry_after};
-use crate::request::call;
+use crate::request::call::CallError;
 
 pub mod engine;
 pub mod queueing;
@@ -86,8 +86,8 @@ pub fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Rejectio
 
 /// The meaning of a request that cannot be rendered. A Pod whose template exceeds a limit is refused here as
 /// the API server refuses an invalid one.
-pub fn of_unrendered<T>(error: &call::Error) -> Reply<T> {
-    let call::Error::Invalid(excess) = error else { return Reply::NotSent(error.to_string()) };
+pub fn of_unrendered<T>(error: &CallError) -> Reply<T> {
+    let CallError::Invalid(excess) = error else { return Reply::NotSent(error.to_string()) };
     Reply::Refused(Rejection {
         code: StatusCode::UNPROCESSABLE_ENTITY.as_u16(),
         reason: "Invalid".to_owned(),

@@ -170,7 +170,7 @@ struct Controller {
     drained: Slots,
     /// A version that was seen, and a lower one that a read showed after it.
     went_back: Option<(u128, u128)>,
-    /// When the gauges are taken again, which costs time; `None`: nothing has changed since.
+    /// When the gauges are taken again, which costs time; `None`: they do not change.
     measure_at: Option<Instant>,
 }
 
@@ -274,8 +274,7 @@ impl Controller {
         if let Some(gauges) = self.queueing.gauges() {
             self.metrics.units(&gauges, |queue| self.queueing.has_queue(queue));
         }
-        self.history.measure();
-        self.measure_at = None;
+        self.measure_at = self.history.measure().then(|| Instant::now() + MEASURE);
     }
 
     /// Measures, and answers a query, if that is due: the loop comes to neither while events never stop.
@@ -326,8 +325,8 @@ impl Controller {
         }
         self.queueing.after_engine(before, self.requests.len());
         let now = self.clock.now();
-        for outcome in self.queueing.turn(&mut self.engine, &mut self.requests, now) {
-            self.settle(now, outcome);
+        for effect in self.queueing.turn(&mut self.engine, &mut self.requests, now) {
+            self.settle(now, effect);
         }
         self.report_drained(now);
         self.health.turn_ends();

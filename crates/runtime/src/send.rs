@@ -15,22 +15,22 @@ use framework_engine::object::{Form, Object};
 use framework_engine::request as engine;
 use framework_message::{Ownership, Rejection, Reply, Right, Slot};
 
+use crate::body_room::BodyRoom;
 use crate::client::REPLY_TIMEOUT;
 use crate::clock::Clock;
 use crate::compression::{Compressor, aside, open_aside, work_on};
 use crate::exchange::Exchange;
 use crate::fencing_token::{self, FencingToken};
-use crate::in_flight::InFlight;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, RequestResult};
 use crate::reply;
 use crate::request;
-use crate::request::call::{Call, Error};
+use crate::request::call::{Call, CallError};
 
 /// From so many bytes on, JSON is worth a thread of its own: it takes milliseconds to read.
 pub(crate) const LARGE: usize = 256 << 10;
 
 /// The outcome of a request, and the `Date` of the response, if there was one.
-pub type Answer<T> = (Reply<T>, Option<Time>);
+pub type DatedReply<T> = (Reply<T>, Option<Time>);
 
 impl Exchange for engine::Request {
     type Object = Object;
@@ -43,7 +43,7 @@ impl Exchange for engine::Request {
         request::engine::creates_for(self)
     }
 
-    fn render(&self, compressor: &Compressor) -> Result<(Call, bool), Error> {
+    fn render(&self, compressor: &Compressor) -> Result<(Call, bool), CallError> {
         let engine::Request::PutStatus { framework, resource_version, status, compressed: stays, room } =
             self
         else {
@@ -84,7 +84,7 @@ impl Exchange for engine::Request {
 impl Exchange for framework_queueing::QueueRequest {
     type Object = framework_queueing::Object;
 
-    fn render(&self, _: &Compressor) -> Result<(Call, bool), Error> {
+    fn render(&self, _: &Compressor) -> Result<(Call, bool), CallError> {
         Ok((request::queueing::render(self), false))
     }
 
@@ -127,10 +127,10 @@ pub async fn send<R: Exchange>(
     request: R,
     metrics: Arc<Metrics>,
     compressor: Arc<Compressor>,
-    in_flight: InFlight,
+    body_room: BodyRoom,
     fence: Fence,
-) -> Answer<R::Object> {
-    let _room = in_flight.room(request.body_bytes()).await;
+) -> DatedReply<R::Object> {
+    let _room = body_room.room(request.body_bytes()).await;
     let (mut call, compressed) = match request.render(&compressor) {
         Ok(rendered) => rendered,
         Err(error) => return (reply::of_unrendered(&error), None),
@@ -148,10 +148,16 @@ pub async fn send<R: Exchange>(
     }
     let begun = Instant::now();
     let ((mut reply, server), code) = exchange(&client, &request, call, fence).await;
-    if matches!(&reply, Reply::NotSent(why) if [fencing_token::OVER, reply::FENCED].contains(&why.as_str())) {
+    let not_sent = if let Reply::NotSent(why) = &reply { why.as_str() } else { "" };
+    if [fencing_token::OVER, reply::FENCED].contains(&not_sent) {
         metrics.request_fenced();
     }
-    metrics.request_ended(verb, resource, code.map(|code| code.as_u16()), begun.elapsed());
+    let outcome = match code {
+        Some(code) => RequestResult::Code(code.as_u16()),
+        None if not_sent == reply::FENCED => RequestResult::Fenced,
+        None => RequestResult::NoResponse,
+    };
+    metrics.request_ended(verb, resource, outcome, begun.elapsed());
     request.complete(&mut reply, compressed, bytes, &compressor);
     (reply, server)
 }
@@ -161,7 +167,7 @@ async fn exchange<R: Exchange>(
     request: &R,
     call: Call,
     fence: Fence,
-) -> (Answer<R::Object>, Option<StatusCode>) {
+) -> (DatedReply<R::Object>, Option<StatusCode>) {
     let message = http::Request::builder()
         .method(call.method)
         .uri(call.uri)
@@ -258,7 +264,7 @@ mod tests {
         });
         let client = kube::Client::new(service, "default");
         let send = |request: QueueRequest| {
-            send(client.clone(), request, Metrics::new(), Arc::default(), InFlight::default(), Fence::open())
+            send(client.clone(), request, Metrics::new(), Arc::default(), BodyRoom::default(), Fence::open())
         };
         send(QueueRequest::GetFramework { framework: Key::new("ns", "a") }).await;
         assert_eq!(read.swap(0, Ordering::Relaxed), 4);
@@ -283,14 +289,14 @@ mod tests {
             async { Err::<http::Response<Body>, BoxError>("there is no API server".into()) }
         });
         let client = kube::Client::new(service, "default");
-        let (metrics, in_flight) = (Metrics::new(), InFlight::default());
+        let (metrics, body_room) = (Metrics::new(), BodyRoom::default());
         let clock = Clock::simulated(jiff::Timestamp::UNIX_EPOCH);
         let begin = || {
             let fence = Fence { clock, right: Some(right(clock, 8)), token: None };
-            let (metrics, room) = (Arc::clone(&metrics), in_flight.clone());
+            let (metrics, room) = (Arc::clone(&metrics), body_room.clone());
             send(client.clone(), engine::Request::AskTime, metrics, Arc::default(), room, fence)
         };
-        let full = in_flight.room(crate::in_flight::MOST).await;
+        let full = body_room.room(crate::body_room::MOST).await;
         let waits = tokio::spawn(begin());
         tokio::time::sleep(Duration::from_secs(8)).await;
         drop(full);
@@ -340,8 +346,8 @@ mod tests {
                 resource_version: 7,
                 finalizers: Default::default(),
             };
-            let (metrics, in_flight) = (Arc::clone(&metrics), InFlight::default());
-            let sending = send(client, request, metrics, Arc::default(), in_flight, fence);
+            let (metrics, body_room) = (Arc::clone(&metrics), BodyRoom::default());
+            let sending = send(client, request, metrics, Arc::default(), body_room, fence);
             let ((reply, _), bytes) =
                 tokio::join!(sending, serve(&proxy, Duration::from_secs(wait), give_up));
             let body = bytes.split_once("\r\n\r\n").map_or("", |(_, body)| body);
@@ -351,5 +357,7 @@ mod tests {
         }
         let text = metrics.text(Clock::system().now());
         assert!(text.contains("frameworkcontroller_requests_fenced_total 2"), "{text}");
+        let count = |code: &str| text.matches(&format!("_api_requests_total{{code=\"{code}\",")).count();
+        assert_eq!([count("403"), count("fenced"), count("none")], [1, 1, 0], "{text}");
     }
 }

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
+use crate::clock::Clock;
 use crate::metrics::Metrics;
+use crate::wall_clock::WallClock;
 
 pub use crate::metrics::Threads;
 
@@ -18,20 +20,23 @@ pub use crate::metrics::Threads;
 pub const BEAT: Duration = Duration::from_millis(200);
 
 /// Beats until the program ends, on the threads on which it is polled, which `threads` names. Hearts that
-/// begin at the same time wake one thread together.
+/// begin at the same time wake one thread together. That of the loop also looks at the wall clock.
 pub async fn beat(metrics: Arc<Metrics>, threads: Threads, begin: Instant) {
     let mut beats = interval_at(begin + BEAT, BEAT);
     beats.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let (clock, mut wall_clock) = (Clock::system(), WallClock::default());
     loop {
         let due = beats.tick().await;
         metrics.stalled(threads, Instant::now().saturating_duration_since(due));
+        if threads == Threads::Loop {
+            wall_clock.look(clock.now(), &metrics);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Clock;
 
     const SECOND: Duration = Duration::from_secs(1);
 

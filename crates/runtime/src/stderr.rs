@@ -51,7 +51,8 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Queue {
-    log: VecDeque<Vec<u8>>,
+    /// Lines of the log, and when each came.
+    log: VecDeque<(Instant, Vec<u8>)>,
     /// Bytes of the log that wait.
     text: usize,
     history: Lanes,
@@ -60,14 +61,14 @@ struct Queue {
     /// Lines of the log that were dropped since their number was last written.
     unreported: u64,
     dropped: u64,
-    /// Something is being written.
-    busy: bool,
+    /// Something is being written: a line of the log that came then, or history since then.
+    writing: Option<Instant>,
     closed: bool,
 }
 
 #[derive(Debug)]
-enum Next {
-    Text(Vec<u8>),
+enum NextOutput {
+    Text(Instant, Vec<u8>),
     History(Item),
 }
 
@@ -76,9 +77,9 @@ impl Queue {
         self.log.len() + self.history.len()
     }
 
-    fn next(&mut self) -> Option<Next> {
+    fn next(&mut self) -> Option<NextOutput> {
         self.history_is_next = !self.history_is_next;
-        let from_history = |queue: &mut Self| queue.history.next().map(Next::History);
+        let from_history = |queue: &mut Self| queue.history.next().map(NextOutput::History);
         if self.history_is_next {
             self.next_text().or_else(|| from_history(self))
         } else {
@@ -86,10 +87,15 @@ impl Queue {
         }
     }
 
-    fn next_text(&mut self) -> Option<Next> {
-        let text = self.log.pop_front()?;
+    fn next_text(&mut self) -> Option<NextOutput> {
+        let (came, text) = self.log.pop_front()?;
         self.text -= text.len();
-        Some(Next::Text(text))
+        Some(NextOutput::Text(came, text))
+    }
+
+    /// When the oldest line came that is not written.
+    fn oldest(&self) -> Option<Instant> {
+        self.log.front().map(|(came, _)| *came).into_iter().chain(self.writing).min()
     }
 }
 
@@ -121,7 +127,7 @@ impl Stderr {
             queue.dropped += 1;
         } else {
             queue.text += text.len();
-            queue.log.push_back(text.into_owned());
+            queue.log.push_back((Instant::now(), text.into_owned()));
             self.0.0.work.notify_one();
         }
     }
@@ -130,7 +136,7 @@ impl Stderr {
     pub fn flush(&self, patience: Duration) {
         let deadline = Instant::now() + patience;
         let mut queue = self.0.0.lock();
-        while queue.busy || queue.len() > 0 {
+        while queue.writing.is_some() || queue.len() > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;
@@ -164,6 +170,10 @@ impl Journal for Stderr {
     fn dropped(&self) -> u64 {
         self.0.0.lock().dropped
     }
+
+    fn oldest(&self) -> Option<Duration> {
+        self.0.0.lock().oldest().map(|came| came.elapsed())
+    }
 }
 
 impl Drop for Handle {
@@ -186,21 +196,24 @@ impl Shared {
                 write_whole(&mut out, text.as_bytes());
             }
             match item {
-                Next::Text(text) => write_whole(&mut out, &text),
-                Next::History(Item::Line(line, at)) => write_whole(&mut out, &line.render(at)),
+                NextOutput::Text(_, text) => write_whole(&mut out, &text),
+                NextOutput::History(Item::Line(line, at)) => write_whole(&mut out, &line.render(at)),
                 // The task that waited may have ended.
-                Next::History(Item::Confirm(written)) => _ = written.send(()),
+                NextOutput::History(Item::Confirm(written)) => _ = written.send(()),
             }
         }
     }
 
     /// The next item, and how many lines of the log were dropped before it.
-    fn next(&self) -> Option<(Next, u64)> {
+    fn next(&self) -> Option<(NextOutput, u64)> {
         let mut queue = self.lock();
-        queue.busy = false;
+        queue.writing = None;
         loop {
             if let Some(item) = queue.next() {
-                queue.busy = true;
+                queue.writing = Some(match &item {
+                    NextOutput::Text(came, _) => *came,
+                    NextOutput::History(_) => Instant::now(),
+                });
                 let unreported = std::mem::take(&mut queue.unreported);
                 return Some((item, unreported));
             }

@@ -45,7 +45,7 @@ const REASON_CHARS: usize = 512;
 /// Why spans cannot be exported.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot export traces: {0}")]
-pub struct Error(#[from] opentelemetry_otlp::ExporterBuildError);
+pub struct ExporterError(#[from] opentelemetry_otlp::ExporterBuildError);
 
 /// The part of the last reply that says which spans of its request were not taken. The library reads it, too,
 /// and does not return it.
@@ -59,7 +59,7 @@ pub struct Exporter {
 }
 
 /// An exporter of spans to the receiver at this URL, if there is one. `instance` names this replica.
-pub fn exporter(endpoint: Option<&str>, instance: &str) -> Result<Option<Exporter>, Error> {
+pub fn exporter(endpoint: Option<&str>, instance: &str) -> Result<Option<Exporter>, ExporterError> {
     let Some(endpoint) = endpoint else { return Ok(None) };
     let partial_success = PartialSuccess::default();
     let client = Client::builder(TokioExecutor::new()).build_http();

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use kube::runtime::watcher;
 use tokio::sync::oneshot;
-use tracing::{debug, warn};
+use tracing::warn;
 
 use framework_engine::event as engine;
 use framework_engine::object::UnownedPod;
@@ -24,12 +24,15 @@ use crate::wire::{Unreadable, Watched, Wire};
 
 mod kind;
 mod mislabelled;
+mod outage;
 mod selector;
 mod sink;
 mod source;
 
 pub use kind::Kind;
 pub use mislabelled::{Mislabelled, Wrong};
+use outage::Outage;
+pub(crate) use outage::has_expired;
 pub use selector::Selector;
 pub use sink::Sink;
 use source::Source;
@@ -104,9 +107,10 @@ pub async fn watch_while_served<T: Kind>(
     if !begin(&mut source, &mut selector, &sink).await {
         return;
     }
-    let mut delay = None;
-    let mut was_open = None;
+    let mut outage = Outage::new(resource.plural);
+    let (mut delay, mut was_open) = (None, None);
     loop {
+        outage.watched(source.is_open());
         let is_open = source.is_open() && delay.is_none();
         let news = if was_open.replace(is_open) == Some(is_open) { None } else { T::watched(is_open) };
         if !send(news, &sink).await {
@@ -145,8 +149,7 @@ pub async fn watch_while_served<T: Kind>(
                 if sink.declared.is_some() && is_not_served(&error) {
                     return;
                 }
-                let wait = *delay.insert(backoff.delay_after(&error));
-                report(resource.plural, &error, wait);
+                outage.failed(&error, *delay.insert(backoff.delay_after(&error)));
                 // One job that the API server cannot read must not keep all Frameworks waiting.
                 if sink.declared.is_some() && backoff.failures >= WAITED_FOR {
                     turn.pass();
@@ -215,20 +218,6 @@ fn is_not_served(error: &watcher::Error) -> bool {
         _ => return false,
     };
     code == 404 || code == 403
-}
-
-/// Whether a watch is too far behind.
-pub(crate) fn has_expired(error: &watcher::Error) -> bool {
-    matches!(error, watcher::Error::WatchError(status) if status.code == 410)
-}
-
-fn report(resource: &str, error: &watcher::Error, delay: Duration) {
-    if has_expired(error) {
-        // This is normal: the API server's history was compacted.
-        debug!(resource, retry_in = ?delay, "the resourceVersion of a watch is too old: listing again");
-    } else {
-        warn!(resource, %error, retry_in = ?delay, "a watch failed and is retried");
-    }
 }
 
 fn to_event<T: Kind>(event: watcher::Event<Watched<T>>, sink: &Sink) -> Option<Event> {

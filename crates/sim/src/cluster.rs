@@ -249,11 +249,11 @@ impl SimCluster {
     }
 
     /// Waits until nothing has changed for that long. `false` when the time is over first.
-    pub async fn settle(&self, quiet: Duration, limit: Duration) -> bool {
+    pub async fn settle(&self, quiescence: Duration, limit: Duration) -> bool {
         let deadline = tokio::time::Instant::now() + limit;
         let mut revision = self.world().revision.subscribe();
         loop {
-            let wait = (tokio::time::Instant::now() + quiet).min(deadline);
+            let wait = (tokio::time::Instant::now() + quiescence).min(deadline);
             match tokio::time::timeout_at(wait, revision.changed()).await {
                 Ok(_) => {}
                 Err(_) if tokio::time::Instant::now() >= deadline && wait == deadline => return false,

@@ -25,8 +25,8 @@ const MOST: usize = 4;
 /// How long a replica that was stopped may take to end: it drains for the life of a request, and exits at the
 /// latest after two.
 const FAREWELL: Duration = SECOND.saturating_mul(90);
-/// So long nothing may change before all counts as at rest.
-const QUIET: Duration = SECOND.saturating_mul(100);
+/// So long nothing may change before the cluster counts as quiescent.
+const QUIESCENCE: Duration = SECOND.saturating_mul(100);
 /// How long after the last fault everything may take to come to rest.
 const BOUND: Duration = SECOND.saturating_mul(900);
 
@@ -313,7 +313,7 @@ impl Troupe {
             let now = self.stage.cluster.clock().elapsed();
             let history = self.stage.cluster.history();
             let last = slots::changes(&history).last().map(|change| change.at).unwrap_or_default();
-            if now.saturating_sub(last.max(begun)) > QUIET {
+            if now.saturating_sub(last.max(begun)) > QUIESCENCE {
                 break;
             }
             if now > begun + BOUND {

@@ -7,7 +7,7 @@ use framework_testcluster::pod;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use crate::rest;
+use crate::quiescence;
 
 /// The delay of a retry, in seconds: longer than 50 Frameworks take to begin.
 const RETRY_DELAY: i64 = 40;
@@ -151,7 +151,7 @@ impl Phase {
     pub(super) fn is_in_the_middle(self, framework: &Framework) -> bool {
         match self {
             Phase::Endless | Phase::Ending => self.runs(framework),
-            Phase::Retrying => rest::is_delayed(framework),
+            Phase::Retrying => quiescence::is_delayed(framework),
             Phase::Shrinking => {
                 let leaves = |task: &&TaskStatus| task.deletion_pending && task.state != State::Completed;
                 tasks(framework).filter(leaves).count() == 2

@@ -53,7 +53,7 @@ impl Engine {
         let Some(due) = state.outgoing.write.join(state.status_size(), &windows, now.steady) else {
             return false;
         };
-        state.schedule.wake_at(due);
+        state.schedule.write_at(due);
         true
     }
 }

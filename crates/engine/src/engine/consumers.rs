@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Engine;
 use crate::budget::Part;
 use crate::cache::Entry;
-use crate::consumer::{Consumer, Consumers};
+use crate::consumers::{ConsumerFacts, Consumers};
 use crate::event::Effect;
 use crate::retry::DEFAULT_RETRY_AFTER;
 use framework_message::Reply;
@@ -55,7 +55,7 @@ impl Engine {
         // A Framework that cannot be read keeps its last reported facts.
         let o = entry.and_then(Entry::observed);
         let before = reported.get(key);
-        let of = |o| Consumer::of(before, state, o, &self.policy, named.contains(key));
+        let of = |o| ConsumerFacts::of(before, state, o, &self.policy, named.contains(key));
         let Some(consumer) = o.as_ref().and_then(of) else {
             // One that concerns no queue may have the name of one that did, whose Pods go one by one.
             let is_over = before.is_none() && strays.contains(key) && !entry.is_some_and(Entry::has_strays);

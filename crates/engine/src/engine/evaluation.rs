@@ -142,13 +142,10 @@ impl Engine {
     }
 
     fn absorb(&mut self, now: Now, key: &Key, plan: Plan) {
-        let wall = self.clock.time.now(now);
         let Some(state) = self.state(key) else { return };
         let Some(persisted) = &state.persisted else { return };
         let rest = rest_after(persisted);
-        // The plan contains everything that is due already: only a later wake adds to it.
-        let wake = plan.wake.filter(|wake| *wake > wall);
-        state.schedule.planned(now.steady, rest, wake, plan.proof_due);
+        state.schedule.planned(now.steady, rest, plan.wake, plan.proof_due);
         self.seek_proof(now, key);
         let Some(Entry { state: Some(state), .. }) = self.cache.get_mut(key) else { return };
         let (is_draining, size) = (self.drain.contains(state.slot), state.status_size());
@@ -157,17 +154,22 @@ impl Engine {
         let mut acts = if is_draining { Vec::new() } else { plan.act };
         let settles_at = outgoing.hold_back_inherited(persisted, &mut acts);
         if let Some(settles_at) = settles_at.filter(|at| *at > now.steady) {
-            schedule.wake_at(settles_at);
+            schedule.settle_at(settles_at);
         }
         outgoing.queue(now.steady, &persisted.framework, acts, status.as_deref(), &self.policy);
+        let is_over = settles_at.is_some_and(|at| at <= now.steady);
         let Some(status) = status else {
             outgoing.write.withdraw();
-            if settles_at.is_some_and(|at| at <= now.steady) {
+            if is_over {
                 // A read shows what that write has stored. A write of ours would show it, too.
                 outgoing.write.doubt();
             }
             return self.publish(key, plan.report);
         };
+        if is_over && outgoing.write.is_failing() {
+            // A write of ours that is refused shows nothing.
+            return outgoing.write.doubt();
+        }
         if !outgoing.keeps_permits(&persisted.framework, &status, &self.policy) {
             // The create's reply marks the Framework dirty, and the status is decided again.
             return outgoing.write.hold_back(now.steady);
@@ -177,7 +179,7 @@ impl Engine {
         let draft = Draft { status, reports: plan.report, history };
         let windows = self.pace.windows();
         if let Some(due) = outgoing.write.propose(draft, urgency, size, &windows, now.steady) {
-            schedule.wake_at(due);
+            schedule.write_at(due);
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use framework_message::{Key, Now};
 
 use super::{Engine, Sending};
+use crate::framework_state::FrameworkState;
 
 impl Engine {
     /// A write of the status failed, and waits for its back-off. `is_trouble`: the API server could not take
@@ -25,10 +26,12 @@ impl Engine {
         at
     }
 
-    /// The API server takes writes: one of those that wait for the end of trouble need not.
+    /// The API server takes writes: one of those that wait for the end of trouble need not. A write that was
+    /// stored without a reply has left its Framework among them, which waits no more.
     pub(super) fn release_one(&mut self, now: Now) {
         while let Some((key, until)) = self.sending.trouble.accepted(now.steady) {
-            let Some(state) = self.state(&key) else { continue };
+            let waits = |state: &&mut FrameworkState| state.outgoing.write.waits(now.steady);
+            let Some(state) = self.state(&key).filter(waits) else { continue };
             state.outgoing.write.wait_only_until(until);
             state.schedule.mark_dirty(now.steady);
             return self.schedule(now, &key);

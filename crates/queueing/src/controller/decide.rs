@@ -13,8 +13,8 @@ use jiff::Timestamp;
 
 use super::QueueController;
 use crate::consumer::{Consumer, ConsumerKey, NamedKind};
+use crate::effect::{QueueEffect, UnitWait};
 use crate::object::{Overtaken, UnitObject};
-use crate::outcome::{Outcome, Wait};
 use crate::outgoing::Work;
 use crate::unit::UnitDecision;
 use framework_message::{Key, Now};
@@ -192,7 +192,7 @@ impl QueueController {
         let is_news = state.says(&uid, reason.as_ref().map(|reason| reason.note.as_str()));
         if let (true, Some(report), Some(object)) = (is_news, reason, self.objects.declared_job(key)) {
             let (kind, job) = (NamedKind::Declared(Arc::clone(&object.row)), key.key.clone());
-            self.outcomes.push(Outcome::StaysSuspended { kind, job, uid, report });
+            self.effects.push(QueueEffect::StaysSuspended { kind, job, uid, report });
         }
     }
 
@@ -307,7 +307,7 @@ impl QueueController {
         let before = std::mem::replace(&mut state.writes.reported, unit.status.reason);
         let Some(reason) = unit.status.reason.filter(|reason| Some(*reason) != before) else { return };
         let since = self.enqueued(unit);
-        let waited = (reason == Reason::Admitted).then(|| Wait {
+        let waited = (reason == Reason::Admitted).then(|| UnitWait {
             queue: Key { namespace: Arc::clone(&key.namespace), name: Arc::clone(&unit.queue) },
             priority: self.objects.priority(unit.priority, unit.class.as_deref()).unwrap_or_default(),
             time: Duration::try_from(time.duration_since(since)).unwrap_or(Duration::ZERO),
@@ -317,7 +317,7 @@ impl QueueController {
             Reason::Admitted => !unit.is_of_framework(),
             _ => true,
         };
-        self.outcomes.push(Outcome::StatusStored {
+        self.effects.push(QueueEffect::StatusStored {
             unit: key.clone(),
             uid: Arc::clone(&unit.uid),
             reason,

@@ -11,9 +11,9 @@ use tracing::{debug, warn};
 
 use super::QueueController;
 use crate::consumer::ConsumerKey;
+use crate::effect::QueueEffect;
 use crate::object::UnitObject;
 use crate::object::{Object, Reply};
-use crate::outcome::Outcome;
 use crate::outgoing::{Sent, Work};
 use crate::unit::{PendingRequest, UnitDecision};
 use framework_message::{Key, Now, Rejection, Ticket};
@@ -152,7 +152,7 @@ impl QueueController {
             state.overtaken = None;
             self.stale.refused.set(key, Some(until));
             let uid = state.uid.clone().filter(|_| !std::mem::replace(&mut writes.is_refusal_said, true));
-            self.outcomes.extend(uid.map(|uid| Outcome::StatusStored {
+            self.effects.extend(uid.map(|uid| QueueEffect::StatusStored {
                 unit: key.clone(),
                 uid,
                 reason: Reason::Waiting,

@@ -9,8 +9,8 @@ use framework_message::{Key, Now};
 
 use super::FrameworkUnits;
 use crate::consumer::{Consumer, ConsumerKey};
+use crate::effect::QueueEffect;
 use crate::object::UnitObject;
-use crate::outcome::Outcome;
 
 impl FrameworkUnits {
     /// Reports whether a Framework may begin, and which of its growths, if that has changed.
@@ -43,10 +43,10 @@ impl FrameworkUnits {
         if let Some(admission) = admission
             && state.admit(&uid, &admission)
         {
-            self.outcomes.push(Outcome::Admit { key: key.clone(), uid: Arc::clone(&uid), admission });
+            self.effects.push(QueueEffect::Admit { key: key.clone(), uid: Arc::clone(&uid), admission });
         }
         if state.admit_growths(&uid, &growths) {
-            self.outcomes.push(Outcome::AdmitGrowths { key: key.clone(), uid, growths });
+            self.effects.push(QueueEffect::AdmitGrowths { key: key.clone(), uid, growths });
         }
     }
 

@@ -11,8 +11,8 @@ use tracing::{debug, warn};
 use super::FrameworkUnits;
 use super::state::RefusedUnit;
 use crate::consumer::{ConsumerKey, NamedKind};
+use crate::effect::QueueEffect;
 use crate::object::{Object, Reply};
-use crate::outcome::Outcome;
 use crate::outgoing::{Sent, Work};
 use crate::unit::PendingRequest;
 
@@ -161,7 +161,7 @@ impl FrameworkUnits {
             "the Tasks of generation {growth} wait, because the API server refuses their QueueUnit {}: {}",
             unit.name, refused.message
         );
-        self.outcomes.extend(is_news.then(|| Outcome::StaysSuspended {
+        self.effects.extend(is_news.then(|| QueueEffect::StaysSuspended {
             kind: NamedKind::Framework,
             job: job.key.clone(),
             uid: Arc::clone(&framework.uid),

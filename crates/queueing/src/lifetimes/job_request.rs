@@ -8,7 +8,7 @@ use framework_api::job_kind::JobKindRow;
 use crate::consumer::ConsumerKey;
 use crate::job_lifetime::DeadlineCondition;
 
-/// The effect of a request on its way.
+/// The purpose of a request on its way.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Purpose {
     /// Deletes a job of that kind that was due then. By the time of the reply, it may be gone.
@@ -28,6 +28,6 @@ pub struct JobRequest {
     pub job: ConsumerKey,
     /// Its UID.
     pub uid: Arc<str>,
-    /// Its effect.
+    /// Its purpose.
     pub purpose: Purpose,
 }

@@ -14,9 +14,9 @@ use super::JobLifetimes;
 use super::job_request::{JobRequest, Purpose};
 use super::state::{Child, State};
 use crate::consumer::ConsumerKey;
+use crate::effect::{LifetimeMeasure, QueueEffect};
 use crate::job_lifetime::ChildEnd;
 use crate::object::{Object, Reply};
-use crate::outcome::{LifetimeMeasure, Outcome};
 
 /// The delay before an accepted deletion is repeated.
 const RETIRED: Duration = Duration::from_secs(60);
@@ -32,7 +32,7 @@ impl JobLifetimes {
         let Some(JobRequest { job, uid, purpose }) = self.sent.ended(ticket, may_land) else { return };
         if let (Purpose::Delete(row, due), Reply::Done) = (&purpose, &reply) {
             let late = Duration::try_from(time.duration_since(due.timestamp())).unwrap_or_default();
-            self.outcomes.push(Outcome::Lifetime {
+            self.effects.push(QueueEffect::Lifetime {
                 row: Arc::clone(row),
                 job: job.key.clone(),
                 uid: Arc::clone(&uid),
@@ -123,7 +123,7 @@ impl JobLifetimes {
     ) {
         let Some(row) = self.job(key).map(|job| Arc::clone(&job.row)) else { return };
         let (job, uid) = (key.key.clone(), Arc::clone(uid));
-        self.outcomes.push(Outcome::Lifetime { row, job, uid, report, measure });
+        self.effects.push(QueueEffect::Lifetime { row, job, uid, report, measure });
     }
 }
 

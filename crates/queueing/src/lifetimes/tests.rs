@@ -13,9 +13,9 @@ use jiff::Timestamp;
 
 use super::*;
 use crate::consumer::JobKind;
+use crate::effect::LifetimeMeasure;
 use crate::job_lifetime::{ChildEnd, ChildObject, ConditionPlace, DeadlineCondition, JobLifetime};
 use crate::object::{DeclaredObject, JobNotes, JobObject, Object, Reply};
-use crate::outcome::LifetimeMeasure;
 use crate::request::QueueRequest;
 
 mod outage;
@@ -78,12 +78,12 @@ struct World {
     lifetimes: JobLifetimes,
     /// In milliseconds since second 0.
     time: i64,
-    outcomes: Vec<Outcome>,
+    effects: Vec<QueueEffect>,
 }
 
 impl World {
     fn new(facts: Facts) -> World {
-        let mut world = World { lifetimes: JobLifetimes::new(LIFE), time: 0, outcomes: Vec::new() };
+        let mut world = World { lifetimes: JobLifetimes::new(LIFE), time: 0, effects: Vec::new() };
         world.show(Change::Listed(facts.object()));
         world.show(Change::Synced);
         world
@@ -118,7 +118,7 @@ impl World {
     }
 
     fn turn(&mut self) {
-        self.outcomes.extend(self.lifetimes.turn(self.now(), self.time()));
+        self.effects.extend(self.lifetimes.turn(self.now(), self.time()));
     }
 
     fn next(&mut self) -> Option<(Ticket, QueueRequest)> {
@@ -144,19 +144,19 @@ impl World {
     }
 
     fn measures(&self) -> Vec<LifetimeMeasure> {
-        let measure = |outcome: &Outcome| match outcome {
-            Outcome::Lifetime { measure, .. } => *measure,
+        let measure = |effect: &QueueEffect| match effect {
+            QueueEffect::Lifetime { measure, .. } => *measure,
             _ => None,
         };
-        self.outcomes.iter().filter_map(measure).collect()
+        self.effects.iter().filter_map(measure).collect()
     }
 
     fn reasons(&self) -> Vec<&'static str> {
-        let reason = |outcome: &Outcome| match outcome {
-            Outcome::Lifetime { report: Some(Report { reason, .. }), .. } => Some(*reason),
+        let reason = |effect: &QueueEffect| match effect {
+            QueueEffect::Lifetime { report: Some(Report { reason, .. }), .. } => Some(*reason),
             _ => None,
         };
-        self.outcomes.iter().filter_map(reason).collect()
+        self.effects.iter().filter_map(reason).collect()
     }
 }
 

@@ -69,7 +69,7 @@ fn position(namespace: &str) -> Wanted {
 async fn a_request_without_a_sound_token_is_refused_and_asks_nobody() {
     let fake = Fake::default();
     let gate = fake.gate();
-    let refused = Err(Refusal::Unauthenticated);
+    let refused = Err(AccessDenial::Unauthenticated);
     assert_eq!(gate.check(&HeaderMap::new(), &Wanted::Metrics).await, refused);
     let long = format!("Bearer {}", "x".repeat(TOKEN_BYTES + 1));
     for header in ["good", "Basic good", "Bearer ", long.as_str()] {
@@ -87,7 +87,7 @@ async fn the_api_server_decides_by_user_and_namespace() {
     assert_eq!(gate.check(&with("bearer good"), &Wanted::Metrics).await, Ok(()));
     assert_eq!(gate.check(&with("Bearer good"), &position("team")).await, Ok(()));
     let words = "user \"reader\" may not get queueunits in the namespace other";
-    let refused = Err(Refusal::Forbidden(words.to_owned()));
+    let refused = Err(AccessDenial::Forbidden(words.to_owned()));
     assert_eq!(gate.check(&with("Bearer good"), &position("other")).await, refused);
     let asked = fake.0.lock().unwrap()[3]["spec"].clone();
     let expected = json!({
@@ -118,7 +118,7 @@ async fn a_decision_is_kept_for_a_short_time_and_a_failure_is_not() {
     assert_eq!(fake.asked(), 6);
     for _ in 0..2 {
         let refusal = gate.check(&with("Bearer broken"), &Wanted::Metrics).await.unwrap_err();
-        let Refusal::Unavailable(words) = refusal else { panic!("{refusal:?}") };
+        let AccessDenial::Unavailable(words) = refusal else { panic!("{refusal:?}") };
         assert!(words.contains("no right to create tokenreviews"), "{words}");
     }
     assert_eq!(fake.asked(), 8);
@@ -142,7 +142,7 @@ async fn a_flood_of_tokens_takes_bounded_memory_and_few_reviews() {
     let mut memory = Memory::default();
     for number in 0..DECISIONS * 2 {
         let question = (number.to_string(), Wanted::Metrics);
-        memory.keep(question, Err(Refusal::Unauthenticated), Duration::ZERO, REFUSED);
+        memory.keep(question, Err(AccessDenial::Unauthenticated), Duration::ZERO, REFUSED);
     }
     assert_eq!(memory.decisions.len(), DECISIONS);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use prometheus::{Histogram, IntCounterVec};
 
-use framework_engine::outcomes::{Attempt, End, Outcomes};
+use framework_engine::outcomes::{Attempt, AttemptEnd, Outcomes};
 
 use super::maker::{Maker, OTHERS};
 
@@ -18,7 +18,7 @@ const RUNNING_BUCKETS: [f64; 11] =
 const PHRASES: usize = 200;
 
 #[derive(Debug)]
-pub struct Attempts {
+pub struct AttemptMetrics {
     completed: IntCounterVec,
     phrases: IntCounterVec,
     /// The phrases that have series of their own.
@@ -27,10 +27,10 @@ pub struct Attempts {
     running: Histogram,
 }
 
-impl Attempts {
+impl AttemptMetrics {
     /// Every series is there from the start, so that the first failure shows in a rate.
     pub fn new(maker: &Maker) -> Self {
-        let attempts = Attempts {
+        let attempts = AttemptMetrics {
             completed: maker.counters(
                 "attempts_completed_total",
                 "Attempts whose end was stored, by kind and type.",
@@ -51,7 +51,7 @@ impl Attempts {
         };
         for attempt in Attempt::ALL {
             attempts.retries.with_label_values(&[kind(attempt)]);
-            for end in End::ALL {
+            for end in AttemptEnd::ALL {
                 attempts.completed.with_label_values(&[kind(attempt), &format!("{end:?}")]);
             }
         }

@@ -8,19 +8,19 @@ use framework_api::Time;
 use framework_engine::server_time::ServerTime;
 
 use super::maker::{Maker, whole};
-use super::remaining::Remaining;
+use super::remaining::RemainingMetrics;
 
 const LATENESS_BUCKETS: &[f64] = &[0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0];
 
 /// Deletions by the TTL, and deadlines, of jobs of one kind.
 #[derive(Debug)]
-pub struct Lifetimes {
+pub struct LifetimeMetrics {
     ttl_deletions: IntCounter,
     ttl_deletion_seconds: Histogram,
     ttl_pending: IntGauge,
     deadlines_exceeded: IntCounter,
     /// Time left to deadlines.
-    pub remaining: Remaining,
+    pub remaining: RemainingMetrics,
 }
 
 /// How late deletions by the TTL are.
@@ -29,10 +29,10 @@ fn lateness(name: &str) -> prometheus::Result<Histogram> {
     Histogram::with_opts(HistogramOpts::from(Opts::new(name, help)).buckets(LATENESS_BUCKETS.to_vec()))
 }
 
-impl Lifetimes {
+impl LifetimeMetrics {
     /// Those of Frameworks.
     pub fn of_frameworks(maker: &Maker) -> Self {
-        Lifetimes {
+        LifetimeMetrics {
             ttl_deletions: maker.register(IntCounter::with_opts(Opts::new(
                 "framework_ttl_deletions_total",
                 "Frameworks whose deletion was accepted because ttlSecondsAfterFinished had passed.",
@@ -46,13 +46,13 @@ impl Lifetimes {
                 "framework_deadline_exceeded_total",
                 "Frameworks that ran past their activeDeadlineSeconds.",
             ))),
-            remaining: Remaining::of_frameworks(maker),
+            remaining: RemainingMetrics::of_frameworks(maker),
         }
     }
 
     /// Those of TrainJobs that this controller ends.
     pub fn of_train_jobs(maker: &Maker) -> Self {
-        Lifetimes {
+        LifetimeMetrics {
             ttl_deletions: maker.register(IntCounter::with_opts(Opts::new(
                 "trainjob_ttl_deletions_total",
                 "TrainJobs whose deletion was accepted because ttlSecondsAfterFinished had passed.",
@@ -66,7 +66,7 @@ impl Lifetimes {
                 "trainjob_deadline_exceeded_total",
                 "TrainJobs that ran past their activeDeadlineSeconds.",
             ))),
-            remaining: Remaining::of_train_jobs(maker),
+            remaining: RemainingMetrics::of_train_jobs(maker),
         }
     }
 

@@ -11,7 +11,7 @@ use prometheus::{Gauge, Histogram, IntCounter, IntCounterVec, IntGauge, IntGauge
 use super::maker::Maker;
 
 #[derive(Debug)]
-pub struct Membership {
+pub struct MembershipMetrics {
     pub slots: IntGauge,
     pub changes: IntCounter,
     pub fenced: IntCounter,
@@ -32,9 +32,9 @@ pub struct Membership {
 /// From a hand-over without a request on its way to one that waits for the life of a request.
 const HANDOVER_BUCKETS: [f64; 10] = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 20.0, 30.0, 60.0];
 
-impl Membership {
+impl MembershipMetrics {
     pub fn new(maker: &Maker) -> Self {
-        Membership {
+        MembershipMetrics {
             slots: maker.whole_gauge("slots", "Slots that this replica acts for; 256 in all."),
             changes: maker.counter("slot_changes_total", "Slots that this replica gained or lost."),
             fenced: maker.counter(

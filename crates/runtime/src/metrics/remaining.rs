@@ -20,16 +20,16 @@ const BUCKETS: &[f64] =
 
 /// Deadlines that have not passed yet or are about to be enforced, and the clock that they follow.
 #[derive(Debug)]
-pub struct Remaining {
+pub struct RemainingMetrics {
     deadlines: Mutex<(Vec<Time>, ServerTime)>,
     nearest: Gauge,
     histogram: HistogramOpts,
 }
 
-impl Remaining {
+impl RemainingMetrics {
     /// Those of Frameworks.
     pub fn of_frameworks(maker: &Maker) -> Self {
-        Remaining {
+        RemainingMetrics {
             deadlines: Mutex::default(),
             nearest: maker.gauge(
                 "nearest_deadline_seconds",
@@ -48,7 +48,7 @@ impl Remaining {
 
     /// Those of TrainJobs.
     pub fn of_train_jobs(maker: &Maker) -> Self {
-        Remaining {
+        RemainingMetrics {
             deadlines: Mutex::default(),
             nearest: maker.gauge(
                 "nearest_trainjob_deadline_seconds",

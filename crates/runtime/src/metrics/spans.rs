@@ -5,14 +5,14 @@ use prometheus::IntCounter;
 use super::maker::Maker;
 
 #[derive(Debug)]
-pub struct Spans {
+pub struct SpanMetrics {
     /// The receiver took them.
     pub exported: IntCounter,
     /// They found no room, or no receiver that took them.
     pub dropped: IntCounter,
 }
 
-impl Spans {
+impl SpanMetrics {
     pub fn new(maker: &Maker) -> Self {
         let spans = maker.counters(
             "trace_spans_total",
@@ -20,6 +20,6 @@ impl Spans {
             &["result"],
         );
         let result = |result| spans.with_label_values(&[result]);
-        Spans { exported: result("exported"), dropped: result("dropped") }
+        SpanMetrics { exported: result("exported"), dropped: result("dropped") }
     }
 }

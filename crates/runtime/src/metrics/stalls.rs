@@ -36,15 +36,15 @@ impl Threads {
 
 /// How long threads were held up.
 #[derive(Debug)]
-pub struct Stalls {
+pub struct StallMetrics {
     seconds: HistogramVec,
     longest_seconds: GaugeVec,
     longest: [Longest; 2],
 }
 
-impl Stalls {
+impl StallMetrics {
     pub fn new(maker: &Maker) -> Self {
-        Stalls {
+        StallMetrics {
             seconds: maker.histograms(
                 "event_loop_stall_seconds",
                 "How late a heartbeat of the threads was, every 200 ms: so long something did not yield.",
@@ -70,10 +70,10 @@ impl Stalls {
 
 /// The longest stall of the last minutes. It covers two windows, so that no stall is forgotten at once.
 #[derive(Debug)]
-struct Longest(Mutex<Windows>);
+struct Longest(Mutex<StallWindows>);
 
 #[derive(Debug)]
-struct Windows {
+struct StallWindows {
     begun: Instant,
     now: Duration,
     before: Duration,
@@ -81,7 +81,11 @@ struct Windows {
 
 impl Default for Longest {
     fn default() -> Self {
-        Longest(Mutex::new(Windows { begun: Instant::now(), now: Duration::ZERO, before: Duration::ZERO }))
+        Longest(Mutex::new(StallWindows {
+            begun: Instant::now(),
+            now: Duration::ZERO,
+            before: Duration::ZERO,
+        }))
     }
 }
 

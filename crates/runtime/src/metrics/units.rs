@@ -7,7 +7,7 @@ use prometheus::{Gauge, HistogramVec, IntCounterVec, IntGaugeVec};
 
 use framework_api::queue::Reason;
 use framework_message::Key;
-use framework_queueing::{Gauges, Wait};
+use framework_queueing::{Gauges, UnitWait};
 
 use super::maker::{Maker, OTHERS, whole};
 
@@ -18,7 +18,7 @@ const WAIT_BUCKETS: &[f64] =
 const QUEUES: usize = 100;
 
 #[derive(Debug)]
-pub struct Units {
+pub struct UnitMetrics {
     waiting: IntGaugeVec,
     released: Gauge,
     decisions: IntCounterVec,
@@ -27,9 +27,9 @@ pub struct Units {
     known: Mutex<BTreeSet<Key>>,
 }
 
-impl Units {
+impl UnitMetrics {
     pub fn new(maker: &Maker) -> Self {
-        Units {
+        UnitMetrics {
             waiting: maker.gauges(
                 "queue_units_waiting",
                 "QueueUnits that wait, by queue and reason.",
@@ -69,7 +69,7 @@ impl Units {
     }
 
     /// A decision was stored: a unit was released, after such a wait, or waits for a reason.
-    pub fn decided(&self, reason: Reason, waited: Option<&Wait>) {
+    pub fn decided(&self, reason: Reason, waited: Option<&UnitWait>) {
         self.decisions.with_label_values(&[reason.as_str()]).inc();
         if let Some(wait) = waited {
             self.waited(wait);
@@ -99,7 +99,7 @@ impl Units {
         [&queue.namespace, &queue.name]
     }
 
-    fn waited(&self, wait: &Wait) {
+    fn waited(&self, wait: &UnitWait) {
         let [namespace, queue] = self.labels(&wait.queue);
         let labels = [namespace, queue, band(wait.priority)];
         self.wait_seconds.with_label_values(&labels).observe(wait.time.as_secs_f64());
@@ -135,8 +135,8 @@ mod tests {
         metrics.text(Now { steady: Duration::ZERO, boot: Duration::ZERO, wall: jiff::Timestamp::UNIX_EPOCH })
     }
 
-    fn wait(queue: &str, priority: i32) -> Wait {
-        Wait { queue: Key::new("team", queue), priority, time: Duration::from_secs(2) }
+    fn wait(queue: &str, priority: i32) -> UnitWait {
+        UnitWait { queue: Key::new("team", queue), priority, time: Duration::from_secs(2) }
     }
 
     #[test]

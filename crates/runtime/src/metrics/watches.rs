@@ -5,15 +5,15 @@ use prometheus::IntCounterVec;
 use super::maker::Maker;
 
 #[derive(Debug)]
-pub struct Watches {
+pub struct WatchMetrics {
     pub starts: IntCounterVec,
     pub failures: IntCounterVec,
     pub left_out: IntCounterVec,
 }
 
-impl Watches {
+impl WatchMetrics {
     pub fn new(maker: &Maker) -> Self {
-        Watches {
+        WatchMetrics {
             starts: maker.counters(
                 "watch_starts_total",
                 "Watches opened, the first one and each time one is resumed.",

@@ -253,11 +253,7 @@ async fn events_are_limited_in_rate_and_number() {
         recorder.record(Subject::framework(&framework), report("QuotaExceeded"));
     }
     let metrics = Arc::clone(&recorder.metrics);
-    assert!(
-        metrics.text(Clock::system().now()).contains("frameworkcontroller_events_dropped_total 10"),
-        "{}",
-        metrics.text(Clock::system().now())
-    );
+    assert_eq!(dropped(&metrics), [10, 0, 0], "full, refused, unknown");
     drop(recorder);
     writer.run().await;
     let sent = sent.lock().unwrap();
@@ -281,6 +277,36 @@ async fn events_of_one_namespace_neither_displace_nor_delay_those_of_another() {
     let others = sent.iter().position(|(_, uri, ..)| uri.contains("/namespaces/other/"));
     assert_eq!(others, Some(1), "it waits for one Event");
     assert_eq!(sent.len(), QUEUE_OF_NAMESPACE + 1);
+}
+
+/// How many reports made no Event, for each reason.
+fn dropped(metrics: &Metrics) -> [u64; 3] {
+    let text = metrics.text(Clock::system().now());
+    ["full", "refused", "unknown"].map(|reason| {
+        let name = format!("frameworkcontroller_events_dropped_total{{reason=\"{reason}\"}} ");
+        text.lines().find_map(|line| line.strip_prefix(&name)).unwrap().parse().unwrap()
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_is_refused_is_told_from_one_without_an_answer() {
+    let (recorder, writer, _) = answering(|method| if *method == Method::POST { 403 } else { 200 });
+    let metrics = Arc::clone(&recorder.metrics);
+    recorder.record(Subject::framework(&framework("f")), report("QuotaExceeded"));
+    drop(recorder);
+    writer.run().await;
+    assert_eq!(dropped(&metrics), [0, 1, 0]);
+
+    let service = tower::service_fn(|_: Request<Body>| async {
+        Err::<Response<Body>, BoxError>("there is no API server".into())
+    });
+    let client = kube::Client::new(service, "default");
+    let metrics = Metrics::new();
+    let (recorder, writer) = Recorder::new(client, Clock::system(), "fc-0", Arc::clone(&metrics));
+    recorder.record(Subject::framework(&framework("f")), report("QuotaExceeded"));
+    drop(recorder);
+    writer.run().await;
+    assert_eq!(dropped(&metrics), [0, 0, 1]);
 }
 
 /// The methods of the requests for eight reports, if the API server answers with these codes.

@@ -389,11 +389,11 @@ fn a_refusal_with_100_000_causes_is_cut_before_it_is_decoded() {
 #[test]
 fn a_template_beyond_a_limit_is_refused_as_an_invalid_pod_is() {
     let template = framework_api::PodTemplate::from(json!({"spec": {"volumes": vec![json!({}); 100_000]}}));
-    let error = call::Error::Invalid(template.excess().unwrap());
+    let error = CallError::Invalid(template.excess().unwrap());
     let Reply::<Object>::Refused(rejection) = of_unrendered(&error) else { panic!() };
     assert_eq!((rejection.code, &*rejection.reason), (422, "Invalid"));
     assert!(rejection.message.contains("more than 5000 objects"), "{}", rejection.message);
-    assert!(matches!(of_unrendered::<Object>(&call::Error::NoUid), Reply::NotSent(_)));
+    assert!(matches!(of_unrendered::<Object>(&CallError::NoUid), Reply::NotSent(_)));
 }
 
 #[test]

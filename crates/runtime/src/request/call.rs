@@ -31,7 +31,7 @@ pub(crate) const MERGE_PATCH: &str = "application/merge-patch+json";
 /// The reason why a request is not sent: its object has changed since it was decided, or no Pod is made of
 /// its template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum CallError {
     /// The instance is no longer in the status.
     #[error("the status no longer knows the instance")]
     UnknownInstance,

@@ -9,11 +9,11 @@ use framework_core::{Action, act};
 use framework_engine::request::Request;
 use framework_message::Slot;
 
-use super::call::{Call, Error, JSON, MERGE_PATCH, Target};
+use super::call::{Call, CallError, JSON, MERGE_PATCH, Target};
 
 /// Renders a request of the engine. It fails if the Framework has no UID, if the status no longer has the
 /// instance of a create, or if a pod template exceeds a limit.
-pub fn render(request: &Request) -> Result<Call, Error> {
+pub fn render(request: &Request) -> Result<Call, CallError> {
     match request {
         Request::PutStatus { framework, resource_version, status, .. } => {
             put_status(framework, *resource_version, status)
@@ -81,7 +81,7 @@ pub fn put_status(
     framework: &Framework,
     resource_version: u128,
     status: &FrameworkStatus,
-) -> Result<Call, Error> {
+) -> Result<Call, CallError> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Body<'a> {
@@ -106,7 +106,7 @@ pub fn put_status(
     Ok(status_of(framework).call(Method::PUT, "update", JSON, to_vec(&body)))
 }
 
-fn act_on(framework: &Framework, status: &FrameworkStatus, action: &Action) -> Result<Call, Error> {
+fn act_on(framework: &Framework, status: &FrameworkStatus, action: &Action) -> Result<Call, CallError> {
     let (namespace, own) = names(framework);
     let target = match action {
         Action::CreateConfigMap { .. } => config_maps(namespace),
@@ -117,7 +117,7 @@ fn act_on(framework: &Framework, status: &FrameworkStatus, action: &Action) -> R
     };
     Ok(match action {
         Action::CreateConfigMap { .. } | Action::CreatePod { .. } => {
-            let body = act::body(framework, status, action).ok_or(Error::UnknownInstance)??;
+            let body = act::body(framework, status, action).ok_or(CallError::UnknownInstance)??;
             target.call(Method::POST, "create", JSON, to_vec(&body))
         }
         // Its Pods are gone by now, so nothing is left to the garbage collector.
@@ -133,8 +133,8 @@ fn names(framework: &Framework) -> (&str, &str) {
     (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
 }
 
-fn uid_of(framework: &Framework) -> Result<&str, Error> {
-    framework.metadata.uid.as_deref().ok_or(Error::NoUid)
+fn uid_of(framework: &Framework) -> Result<&str, CallError> {
+    framework.metadata.uid.as_deref().ok_or(CallError::NoUid)
 }
 
 /// JSON of plain data: maps with string keys, so that serialising cannot fail.

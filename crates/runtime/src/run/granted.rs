@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use framework_message::{Selection, Slot, Slots};
+use framework_message::{Slot, SlotSelection, Slots};
 
 use super::listing::{ATTEMPTS_IN_QUEUES, KINDS};
 
@@ -60,13 +60,13 @@ impl Granted {
     }
 
     /// The selection of the first kind.
-    pub fn wanted(&self) -> Selection {
-        Selection { grant: self.number, slots: self.slots(), list: self.unlisted[0] }
+    pub fn wanted(&self) -> SlotSelection {
+        SlotSelection { grant: self.number, slots: self.slots(), list: self.unlisted[0] }
     }
 
     /// The selection of the first kind of queueing.
-    pub fn wanted_in_queues(&self) -> Selection {
-        Selection { list: self.unlisted[ATTEMPTS_IN_QUEUES], ..self.wanted() }
+    pub fn wanted_in_queues(&self) -> SlotSelection {
+        SlotSelection { list: self.unlisted[ATTEMPTS_IN_QUEUES], ..self.wanted() }
     }
 
     /// The slots that a kind of queueing has yet to list.
@@ -75,13 +75,13 @@ impl Granted {
     }
 
     /// A LIST of the kind at this place is complete. Returns the selection of the kind after it.
-    pub fn listed(&mut self, place: usize, shown: Selection) -> Option<Selection> {
+    pub fn listed(&mut self, place: usize, shown: SlotSelection) -> Option<SlotSelection> {
         let is_shown = |slot: &Slot| self.slots.get(slot).is_some_and(|grant| *grant <= shown.grant);
         let listed = shown.list.iter().filter(is_shown).collect();
         self.unlisted[place] = self.unlisted[place].without(listed);
         let next = Some(place + 1).filter(|next| *next != ATTEMPTS_IN_QUEUES)?;
         let unlisted = self.unlisted.get(next)?;
-        Some(Selection { list: unlisted.and(shown.slots), ..shown })
+        Some(SlotSelection { list: unlisted.and(shown.slots), ..shown })
     }
 }
 
@@ -104,13 +104,13 @@ mod tests {
         let mut granted = Granted::default();
         granted.grant(of(&[1, 2]), 1);
         let first = granted.wanted();
-        assert_eq!(first, Selection::whole(1, of(&[1, 2])));
+        assert_eq!(first, SlotSelection::whole(1, of(&[1, 2])));
         assert_eq!(granted.listed(0, first), Some(first));
         assert_eq!(granted.listed(1, first), Some(first));
         assert_eq!(granted.listed(2, first), None, "there is no other kind");
         granted.grant(of(&[3]), 2);
         granted.lose(of(&[1]));
-        let second = Selection { grant: 2, slots: of(&[2, 3]), list: of(&[3]) };
+        let second = SlotSelection { grant: 2, slots: of(&[2, 3]), list: of(&[3]) };
         assert_eq!(granted.wanted(), second);
         assert_eq!(granted.listed(0, second), Some(second));
         assert_eq!(granted.wanted().list, Slots::NONE);
@@ -136,23 +136,23 @@ mod tests {
         granted.grant(of(&[2]), 2);
         // The LIST began before the second grant.
         assert_eq!(granted.listed(0, first), Some(first));
-        assert_eq!(granted.wanted(), Selection { grant: 2, slots: of(&[1, 2]), list: of(&[2]) });
+        assert_eq!(granted.wanted(), SlotSelection { grant: 2, slots: of(&[1, 2]), list: of(&[2]) });
     }
 
     #[test]
     fn the_kinds_of_queueing_are_listed_beside_those_of_the_engine() {
         let mut granted = Granted::default();
         // The first LIST shows the objects that name no slot.
-        let none = Selection { list: Slots::ALL, ..Selection::whole(0, Slots::NONE) };
-        assert_eq!(granted.listed(3, none), Some(Selection::whole(0, Slots::NONE)));
+        let none = SlotSelection { list: Slots::ALL, ..SlotSelection::whole(0, Slots::NONE) };
+        assert_eq!(granted.listed(3, none), Some(SlotSelection::whole(0, Slots::NONE)));
         granted.grant(of(&[1, 2]), 1);
-        assert_eq!(granted.listed(3, none), Some(Selection::whole(0, Slots::NONE)), "it began before");
+        assert_eq!(granted.listed(3, none), Some(SlotSelection::whole(0, Slots::NONE)), "it began before");
         let first = granted.wanted_in_queues();
         assert_eq!((first, granted.unlisted_in_queues()), (granted.wanted(), of(&[1, 2])));
         assert_eq!(granted.listed(3, first), Some(first));
         assert_eq!(granted.unlisted_in_queues(), of(&[1, 2]), "the Pods are not listed");
         granted.lose(of(&[1]));
-        assert_eq!(granted.listed(4, Selection { list: Slots::ALL, ..first }), None);
+        assert_eq!(granted.listed(4, SlotSelection { list: Slots::ALL, ..first }), None);
         assert_eq!((granted.unlisted_in_queues(), granted.wanted().list), (Slots::NONE, of(&[2])));
     }
 
@@ -162,10 +162,10 @@ mod tests {
         granted.grant(of(&[1]), 1);
         let first = granted.wanted();
         granted.grant(of(&[2]), 2);
-        assert_eq!(granted.listed(0, first), Some(Selection::whole(1, of(&[1]))));
+        assert_eq!(granted.listed(0, first), Some(SlotSelection::whole(1, of(&[1]))));
         let second = granted.wanted();
-        assert_eq!(second, Selection { grant: 2, slots: of(&[1, 2]), list: of(&[2]) });
+        assert_eq!(second, SlotSelection { grant: 2, slots: of(&[1, 2]), list: of(&[2]) });
         // The second kind has not listed the first slot meanwhile.
-        assert_eq!(granted.listed(0, second), Some(Selection::whole(2, of(&[1, 2]))));
+        assert_eq!(granted.listed(0, second), Some(SlotSelection::whole(2, of(&[1, 2]))));
     }
 }

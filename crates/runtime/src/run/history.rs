@@ -45,9 +45,12 @@ impl History {
         self.receipts.remove(&ticket)
     }
 
-    /// Sets the metrics of the journal.
-    pub fn measure(&self) {
+    /// Sets the metrics of the journal. Returns whether they change by time alone, because a line waits.
+    pub fn measure(&self) -> bool {
         self.metrics.queue("log", self.journal.waiting());
         self.metrics.log_lines_dropped(self.journal.dropped());
+        let oldest = self.journal.oldest();
+        self.metrics.log_waits(oldest);
+        oldest.is_some()
     }
 }

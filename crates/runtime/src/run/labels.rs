@@ -27,7 +27,7 @@ use tracing::{debug, info, warn};
 use crate::client::{REPLY_TIMEOUT, SERVER_TIMEOUT};
 use crate::clock::Clock;
 use crate::metadata_only::metadata_only;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, RequestResult};
 use crate::pace::paced;
 use crate::request::call::MERGE_PATCH;
 use crate::send;
@@ -88,7 +88,7 @@ const IN_FLIGHT_OF_NAMESPACE: usize = 8;
 
 /// A Framework, the version that was to get the label, and the answer, if there was one in time: a refusal,
 /// or none.
-type Answer = (Key, Unlabelled, Result<kube::Result<Option<Rejection>>, Elapsed>);
+type LabelReply = (Key, Unlabelled, Result<kube::Result<Option<Rejection>>, Elapsed>);
 
 /// Labels Frameworks whenever there are several replicas. It ends with the program.
 pub async fn run(mut labels: Labeller) {
@@ -323,7 +323,7 @@ impl Labeller {
     }
 
     /// Sends the label of a Framework.
-    fn send(&mut self, key: Key, one: Unlabelled) -> impl Future<Output = Answer> + use<> {
+    fn send(&mut self, key: Key, one: Unlabelled) -> impl Future<Output = LabelReply> + use<> {
         self.last = Some(Arc::clone(&key.namespace));
         self.last_names.insert(Arc::clone(&key.namespace), Arc::clone(&key.name));
         self.in_flight.insert(key.clone());
@@ -341,18 +341,18 @@ impl Labeller {
             let begun = Instant::now();
             let labelling = async { send::patch(&client, request.map_err(kube::Error::HttpError)?).await };
             let answer = timeout(REPLY_TIMEOUT, labelling).await;
-            let code = match &answer {
-                Ok(Ok(refusal)) => Some(refusal.as_ref().map_or(200, |refusal| refusal.code)),
-                Ok(Err(_)) | Err(_) => None,
+            let outcome = match &answer {
+                Ok(Ok(refusal)) => RequestResult::Code(refusal.as_ref().map_or(200, |refusal| refusal.code)),
+                Ok(Err(_)) | Err(_) => RequestResult::NoResponse,
             };
-            metrics.request_ended("patch", "frameworks", code, begun.elapsed());
+            metrics.request_ended("patch", "frameworks", outcome, begun.elapsed());
             (key, one, answer)
         }
     }
 
     /// Takes in the answer to a label. If it was not set, the watch shows a newer version, or another turn
     /// tries again.
-    fn answered(&mut self, (key, one, answer): Answer, unlabelled: &mut BTreeMap<Key, Unlabelled>) {
+    fn answered(&mut self, (key, one, answer): LabelReply, unlabelled: &mut BTreeMap<Key, Unlabelled>) {
         self.in_flight.remove(&key);
         let before = self.refused.remove(&key).filter(|(of, ..)| *of == one.uid);
         let failures = before.map_or(1, |(_, failures, _)| failures + 1);

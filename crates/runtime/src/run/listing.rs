@@ -1,7 +1,7 @@
 //! The LISTs of the kinds that are divided into slots, as the events of their watches show them.
 
 use framework_engine::event::{self as engine, Kind};
-use framework_message::{Change, Selection};
+use framework_message::{Change, SlotSelection};
 use framework_queueing::QueueEvent;
 
 use crate::event::Event;
@@ -21,7 +21,7 @@ pub const KINDS: usize = PODS_IN_QUEUES + 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListStep {
     /// It begins, and shows this selection.
-    Begins(usize, Selection),
+    Begins(usize, SlotSelection),
     /// It is complete.
     Completes(usize),
 }

@@ -9,7 +9,7 @@ use framework_core::plan::Report;
 use framework_core::{Defect, EventReason};
 use framework_engine::event as engine;
 use framework_membership::{Command, Elected, LeaderLease, LeaseRole, Moved, Notice, Outcome};
-use framework_message::{Change, Now, Ownership, Selection, Slot, Slots};
+use framework_message::{Change, Now, Ownership, Slot, SlotSelection, Slots};
 use framework_queueing::QueueEvent;
 use futures::FutureExt;
 use tokio::sync::mpsc::error::TrySendError;
@@ -39,12 +39,12 @@ const MESSAGES: usize = 4096;
 pub struct Membership {
     notices: Receiver<Notice>,
     commands: Sender<Command>,
-    selections: [watch::Sender<Selection>; KINDS],
+    selections: [watch::Sender<SlotSelection>; KINDS],
     units: Option<UnitListing>,
     /// The engine has listed these slots, but the objects of queueing may be older than the grant.
     listed: Slots,
     /// The selection of the LIST of each kind that began last.
-    listing: [Selection; KINDS],
+    listing: [SlotSelection; KINDS],
     /// The grants, and the slots that the watches are to show.
     granted: Granted,
     accompanied: watch::Sender<bool>,
@@ -57,12 +57,12 @@ pub struct Membership {
     metrics: Arc<Metrics>,
     health: Arc<Health>,
     recorder: Recorder,
-    end: Option<End>,
+    end: Option<MembershipEnd>,
 }
 
 /// How the membership ended.
 #[derive(Clone, Copy)]
-enum End {
+enum MembershipEnd {
     /// Everything was handed over.
     Exited,
     /// The store was restored: the version that was known, and an older one that a later read showed.
@@ -70,9 +70,9 @@ enum End {
 }
 
 /// The selection of each kind's watch, as it changes: by its place, and then that of QueueUnits.
-pub type Selected = [watch::Receiver<Selection>; KINDS + 1];
+pub type Selected = [watch::Receiver<SlotSelection>; KINDS + 1];
 
-fn subscribe(selections: &[watch::Sender<Selection>; KINDS], units: &UnitListing) -> Selected {
+fn subscribe(selections: &[watch::Sender<SlotSelection>; KINDS], units: &UnitListing) -> Selected {
     let [frameworks, config_maps, pods, attempts, used] = selections.each_ref().map(watch::Sender::subscribe);
     [frameworks, config_maps, pods, attempts, used, units.selection.subscribe()]
 }
@@ -142,7 +142,7 @@ pub fn start(
         .map(|()| "the task that labels Frameworks"),
     );
     tasks.spawn(tell_labelled(is_complete, commanding.clone()));
-    let wanted = Selection::whole(0, Slots::NONE);
+    let wanted = SlotSelection::whole(0, Slots::NONE);
     let selections = [wanted; KINDS].map(|wanted| watch::channel(wanted).0);
     let relist = !parts.policy.defects.has(Defect::ReleaseUnlisted);
     let units = UnitListing { selection: watch::channel(wanted).0, listing: 0, listed: 0, relist };
@@ -259,11 +259,11 @@ impl Membership {
                 return None;
             }
             Notice::StoreWentBack { seen, found } => {
-                self.end.get_or_insert(End::WentBack(seen.0.into(), found.0.into()));
+                self.end.get_or_insert(MembershipEnd::WentBack(seen.0.into(), found.0.into()));
                 return None;
             }
             Notice::Exit => {
-                self.end.get_or_insert(End::Exited);
+                self.end.get_or_insert(MembershipEnd::Exited);
                 return None;
             }
         })
@@ -375,14 +375,14 @@ impl Membership {
     /// The version that the member knew, and an older one that a later read showed: the store was restored.
     pub fn went_back(&self) -> Option<(u128, u128)> {
         match self.end {
-            Some(End::WentBack(seen, found)) => Some((seen, found)),
+            Some(MembershipEnd::WentBack(seen, found)) => Some((seen, found)),
             _ => None,
         }
     }
 
     /// Whether everything was handed over.
     pub fn has_exited(&self) -> bool {
-        matches!(self.end, Some(End::Exited))
+        matches!(self.end, Some(MembershipEnd::Exited))
     }
 
     /// The part of the request budget that this replica may use: that of its slots, unless each replica has
@@ -415,7 +415,7 @@ mod tests {
             Err::<Response<Body>, BoxError>("there is no API server".into())
         });
         let client = kube::Client::new(service, "default");
-        let wanted = Selection::whole(0, Slots::NONE);
+        let wanted = SlotSelection::whole(0, Slots::NONE);
         let (commands, commanded) = channel(1);
         let membership = Membership {
             notices: channel(1).1,
@@ -510,7 +510,7 @@ mod tests {
     #[tokio::test]
     async fn a_slot_is_listed_once_the_pods_in_queues_of_its_namespaces_are() {
         let (mut membership, mut commanded) = membership();
-        let (selection, asked) = watch::channel(Selection::whole(0, Slots::NONE));
+        let (selection, asked) = watch::channel(SlotSelection::whole(0, Slots::NONE));
         membership.units = Some(UnitListing { selection, listing: 0, listed: 0, relist: true });
         let slots: Slots = [Slot(1)].into_iter().collect();
         // Those that name no slot are listed before the first grant.
@@ -528,7 +528,7 @@ mod tests {
     #[tokio::test]
     async fn a_list_of_units_is_completed_though_other_slots_are_granted() {
         let (mut membership, mut commanded) = membership();
-        let (selection, asked) = watch::channel(Selection::whole(0, Slots::NONE));
+        let (selection, asked) = watch::channel(SlotSelection::whole(0, Slots::NONE));
         membership.units = Some(UnitListing { selection, listing: 0, listed: 0, relist: true });
         let now = Clock::system().now();
         let synced = Event::Queue(QueueEvent::Unit(Change::Synced));

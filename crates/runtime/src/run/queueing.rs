@@ -11,8 +11,8 @@ use framework_engine::engine::Engine;
 use framework_engine::event as engine;
 use framework_message::{Key, Now, Ownership, Reply, Right, Slots, Ticket};
 use framework_queueing::{
-    ActiveSlots, Consumer, FrameworkUnits, Gauges, JobKind, JobLifetimes, LifetimeGauges, Object, Outcome,
-    QueueController, QueueEvent, QueueRequest, Settings,
+    ActiveSlots, Consumer, FrameworkUnits, Gauges, JobKind, JobLifetimes, LifetimeGauges, Object,
+    QueueController, QueueEffect, QueueEvent, QueueRequest, Settings,
 };
 
 use super::parts::Parts;
@@ -23,7 +23,7 @@ use crate::position_query::PositionQuery;
 const UNITS: usize = 32;
 
 /// A request, and the right by which it may leave.
-type Next = (Ticket, QueueRequest, Option<Right>);
+type NextRequest = (Ticket, QueueRequest, Option<Right>);
 
 /// The pause after an answer, as a multiple of its time: answers get a twentieth of the loop's time.
 const PAUSE: u32 = 20;
@@ -265,14 +265,14 @@ impl Queueing {
     }
 
     /// Lets the queues decide, and sends their requests.
-    pub fn turn(&mut self, engine: &mut Engine, requests: &mut Requests, now: Now) -> Vec<Outcome> {
+    pub fn turn(&mut self, engine: &mut Engine, requests: &mut Requests, now: Now) -> Vec<QueueEffect> {
         let time = engine.time(now);
-        let mut outcomes = Vec::new();
+        let mut effects = Vec::new();
         if engine.knows_time() {
-            outcomes = self.lifetimes.turn(now, time);
+            effects = self.lifetimes.turn(now, time);
             if let Some(Sides { frameworks, queues }) = &mut self.sides {
-                outcomes.extend(frameworks.turn(now));
-                outcomes.extend(queues.turn(now, time));
+                effects.extend(frameworks.turn(now));
+                effects.extend(queues.turn(now, time));
             }
             if self.lifetimes.asks() {
                 engine.ask_time();
@@ -283,10 +283,11 @@ impl Queueing {
         let sent = self.send(engine, requests, now);
         // The rest goes in the next turn, which comes at once, as does the engine's turn on an admission, or
         // on a Framework that a unit names.
-        let admits =
-            |outcome: &Outcome| matches!(outcome, Outcome::Admit { .. } | Outcome::AdmitGrowths { .. });
-        self.again = self.wants() && sent == UNITS || outcomes.iter().any(admits) || !named.is_empty();
-        outcomes
+        let admits = |effect: &QueueEffect| {
+            matches!(effect, QueueEffect::Admit { .. } | QueueEffect::AdmitGrowths { .. })
+        };
+        self.again = self.wants() && sent == UNITS || effects.iter().any(admits) || !named.is_empty();
+        effects
     }
 
     /// Sends requests: a few in each turn, so that many units and many Pods share the budget. Returns how
@@ -306,7 +307,7 @@ impl Queueing {
     }
 
     /// The next request of the three parts, in turns, so that none waits for all of another.
-    fn next_request(&mut self, sent: usize, now: Now, time: Timestamp) -> Option<Next> {
+    fn next_request(&mut self, sent: usize, now: Now, time: Timestamp) -> Option<NextRequest> {
         let Queueing { sides, lifetimes, .. } = self;
         let of_lifetimes = |lifetimes: &mut JobLifetimes| lifetimes.next_request(now);
         let first = (sent % 3 == 2).then(|| of_lifetimes(lifetimes)).flatten();

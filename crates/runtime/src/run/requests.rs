@@ -10,19 +10,19 @@ use framework_engine::object::Object;
 use framework_engine::request::Request;
 use framework_message::{Ownership, Reply, Right, Ticket};
 
+use crate::body_room::BodyRoom;
 use crate::clock::Clock;
 use crate::compression::Compressor;
 use crate::exchange::Exchange;
 use crate::fencing_token::FencingToken;
-use crate::in_flight::InFlight;
 use crate::journal::{Full, Receipt};
 use crate::metrics::Metrics;
-use crate::send::{Answer, Fence, send};
+use crate::send::{DatedReply, Fence, send};
 
 /// The outcome of a request, for the part that sent it.
 pub enum Answered {
-    Engine(Box<Answer<Object>>),
-    Queue(Answer<framework_queueing::Object>),
+    Engine(Box<DatedReply<Object>>),
+    Queue(DatedReply<framework_queueing::Object>),
 }
 
 /// Requests that leave after their history, at a time. The engine does not count them: while they wait for
@@ -34,7 +34,7 @@ pub struct Requests {
     client: kube::Client,
     metrics: Arc<Metrics>,
     compressor: Arc<Compressor>,
-    in_flight: InFlight,
+    body_room: BodyRoom,
     clock: Clock,
     ownership: Ownership,
     after_history: Arc<Semaphore>,
@@ -53,7 +53,7 @@ impl Requests {
             client,
             metrics,
             compressor,
-            in_flight: InFlight::default(),
+            body_room: BodyRoom::default(),
             clock,
             ownership,
             after_history: Arc::new(Semaphore::new(AFTER_HISTORY)),
@@ -101,13 +101,13 @@ impl Requests {
         &self,
         request: R,
         right: Option<Right>,
-    ) -> impl Future<Output = Answer<R::Object>> + Send + use<R> {
+    ) -> impl Future<Output = DatedReply<R::Object>> + Send + use<R> {
         let (metrics, compressor) = (Arc::clone(&self.metrics), Arc::clone(&self.compressor));
         // Read now, and not when it leaves: it was decided under this grant.
         let token = request.creates_for().and_then(|slot| FencingToken::of(&self.ownership, slot));
         let right = right.map(|right| (self.ownership.clone(), right));
         let fence = Fence { clock: self.clock, right, token };
-        send(self.client.clone(), request, metrics, compressor, self.in_flight.clone(), fence)
+        send(self.client.clone(), request, metrics, compressor, self.body_room.clone(), fence)
     }
 
     /// How many are on their way.

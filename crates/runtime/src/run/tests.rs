@@ -100,6 +100,7 @@ struct Kept {
     lines: Mutex<Vec<Line>>,
     /// Receipts that are never confirmed.
     silent: Mutex<Vec<tokio::sync::oneshot::Sender<()>>>,
+    oldest: Mutex<Option<Duration>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -123,6 +124,10 @@ impl Journal for Kept {
         let (sender, receipt) = tokio::sync::oneshot::channel();
         self.silent.lock().unwrap().push(sender);
         Ok(Receipt::Pending(receipt))
+    }
+
+    fn oldest(&self) -> Option<Duration> {
+        *self.oldest.lock().unwrap()
     }
 }
 
@@ -348,6 +353,22 @@ async fn gauges_and_queries_have_their_turn_between_two_batches_of_events() {
     controller.attend(&mut position_queries);
     assert!(controller.measure_at.is_none(), "the gauges were taken");
     assert!(query.await.unwrap().is_ok(), "the query was answered");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_age_of_a_line_of_the_log_is_measured_until_none_waits() {
+    let stage = Stage::new(Writes::Accepted);
+    let parts = stage.parts(Duration::from_secs(1));
+    let (recorder, _writer) =
+        Recorder::new(parts.client.clone(), parts.clock, "fc-0", Arc::clone(&parts.metrics));
+    let mut controller = Controller::new(parts, recorder, Arc::default(), None, Ownership::default());
+    for (oldest, text) in [(Some(7), "7"), (Some(12), "12"), (None, "0")] {
+        *stage.journal.oldest.lock().unwrap() = oldest.map(Duration::from_secs);
+        controller.measure();
+        assert_eq!(controller.measure_at.is_some(), oldest.is_some(), "no event is awaited");
+        let (metrics, line) = (stage.metrics.text(stage.clock.now()), "oldest_log_line_age_seconds");
+        assert!(metrics.contains(&format!("frameworkcontroller_{line} {text}\n")), "{metrics}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,6 @@
 //! The LISTs of QueueUnits, which no selector divides into slots.
 
-use framework_message::{Selection, Slots};
+use framework_message::{SlotSelection, Slots};
 use tokio::sync::watch;
 
 /// The LISTs of QueueUnits. Every replica watches all units, because a unit belongs to two slots. After each
@@ -9,7 +9,7 @@ use tokio::sync::watch;
 /// first of them waiting.
 pub struct UnitListing {
     /// The grant of the LIST that was asked for last.
-    pub selection: watch::Sender<Selection>,
+    pub selection: watch::Sender<SlotSelection>,
     /// The grant of the LIST that began last.
     pub listing: u64,
     /// The grant of the LIST that was complete last.
@@ -25,7 +25,7 @@ impl UnitListing {
         let is_due = asked < grant && (self.relist || asked == 0);
         let is_under_way = self.listed < asked && asked <= self.listing;
         if is_due && !is_under_way {
-            self.selection.send_replace(Selection::whole(grant, Slots::ALL));
+            self.selection.send_replace(SlotSelection::whole(grant, Slots::ALL));
         }
     }
 

@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{debug, info};
 
 use framework_engine::object::{ConfigMapObject, PodObject};
-use framework_message::Selection;
+use framework_message::SlotSelection;
 use framework_queueing::{ClassObject, JobKind, PodUse, QueueEvent, QueueObject, QuotaObject, UnitObject};
 
 use super::membership::Selected;
@@ -60,7 +60,7 @@ fn start_selected<T: Kind>(
     sink: &Sink,
     turn: Turn,
     name: &'static str,
-    selection: Option<Receiver<Selection>>,
+    selection: Option<Receiver<SlotSelection>>,
 ) {
     let selector = Selector::of::<T>();
     let selector = match selection {
@@ -81,7 +81,7 @@ fn start_queueing(
     parts: &mut Parts,
     sink: &Sink,
     turns: [Turn; 8],
-    [attempts_within, used_within, units_within]: [Option<Receiver<Selection>>; 3],
+    [attempts_within, used_within, units_within]: [Option<Receiver<SlotSelection>>; 3],
 ) -> BTreeMap<&'static str, Turn> {
     let [attempts, jobs, sets, used, units, queues, quotas, classes] = turns;
     let of = "the watch of ConfigMaps in queues";

@@ -167,6 +167,21 @@ fn logging_never_waits_and_lines_without_room_are_counted_and_reported() {
 }
 
 #[test]
+fn a_line_of_the_log_grows_old_until_it_is_written() {
+    const SHORT: Duration = Duration::from_millis(10);
+    let out = Out::blocked();
+    let stderr = Stderr::writing_to(out.clone()).unwrap();
+    assert_eq!(stderr.oldest(), None);
+    stderr.log(b"first\n");
+    stderr.flush(SHORT);
+    stderr.log(b"second\n");
+    assert!(stderr.oldest().unwrap() >= SHORT, "whether it is under way or not");
+    out.open();
+    stderr.flush(LONG);
+    assert_eq!(stderr.oldest(), None);
+}
+
+#[test]
 fn a_receipt_comes_after_the_line_and_before_what_follows() {
     let out = Out::blocked();
     let stderr = Stderr::writing_to(out.clone()).unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use framework_engine::event as engine;
 use framework_engine::object::{ConfigMapObject, PodObject};
-use framework_message::{Change, Selection, Slots};
+use framework_message::{Change, SlotSelection, Slots};
 use framework_queueing::{ClassObject, PodUse, QueueEvent, QueueObject, QuotaObject, UnitObject};
 use tracing::warn;
 
@@ -18,7 +18,7 @@ use crate::wire::{AttemptObject, DeclaredText, FrameworkText, Wire, brief};
 /// A kind that is watched.
 pub trait Kind: Wire {
     /// The event that a LIST of a selection begins; `None`: the kind is not divided into slots.
-    fn selected(_: Selection) -> Option<Event> {
+    fn selected(_: SlotSelection) -> Option<Event> {
         None
     }
 
@@ -38,7 +38,7 @@ pub trait Kind: Wire {
 }
 
 impl Kind for FrameworkText {
-    fn selected(selection: Selection) -> Option<Event> {
+    fn selected(selection: SlotSelection) -> Option<Event> {
         Some(Event::Engine(engine::Event::Selected(engine::Kind::Frameworks, selection)))
     }
 
@@ -56,7 +56,7 @@ impl Kind for FrameworkText {
 }
 
 impl Kind for ConfigMapObject {
-    fn selected(selection: Selection) -> Option<Event> {
+    fn selected(selection: SlotSelection) -> Option<Event> {
         Some(Event::Engine(engine::Event::Selected(engine::Kind::ConfigMaps, selection)))
     }
 
@@ -66,7 +66,7 @@ impl Kind for ConfigMapObject {
 }
 
 impl Kind for PodObject {
-    fn selected(selection: Selection) -> Option<Event> {
+    fn selected(selection: SlotSelection) -> Option<Event> {
         Some(Event::Engine(engine::Event::Selected(engine::Kind::Pods, selection)))
     }
 
@@ -76,7 +76,7 @@ impl Kind for PodObject {
 }
 
 impl Kind for AttemptObject {
-    fn selected(selection: Selection) -> Option<Event> {
+    fn selected(selection: SlotSelection) -> Option<Event> {
         Some(Event::Queue(QueueEvent::AttemptsSelected(selection)))
     }
 
@@ -86,7 +86,7 @@ impl Kind for AttemptObject {
 }
 
 impl Kind for PodUse {
-    fn selected(selection: Selection) -> Option<Event> {
+    fn selected(selection: SlotSelection) -> Option<Event> {
         Some(Event::Queue(QueueEvent::PodsSelected(selection)))
     }
 
@@ -100,7 +100,7 @@ impl Kind for PodUse {
 }
 
 impl Kind for UnitObject {
-    fn selected(selection: Selection) -> Option<Event> {
+    fn selected(selection: SlotSelection) -> Option<Event> {
         Some(Event::ListsUnits(selection))
     }
 

@@ -7,7 +7,7 @@
 
 use framework_api::name::SLOT_LABEL;
 use framework_api::queue::{NAMESPACE_SLOT_LABEL, QUEUE_NAME_LABEL};
-use framework_message::{Selection, Slots};
+use framework_message::{SlotSelection, Slots};
 use tokio::sync::watch;
 
 use crate::wire::{Division, Wire};
@@ -19,7 +19,7 @@ pub struct Selector {
     kind: Option<&'static str>,
     division: Division,
     /// The selection that is watched; `None`: all of it, for ever.
-    selection: Option<watch::Receiver<Selection>>,
+    selection: Option<watch::Receiver<SlotSelection>>,
 }
 
 impl Selector {
@@ -31,19 +31,19 @@ impl Selector {
     /// The same, for the part of all objects that the receiver shows. After a change, slots that were added
     /// are listed.
     #[must_use]
-    pub fn within(self, selection: watch::Receiver<Selection>) -> Self {
+    pub fn within(self, selection: watch::Receiver<SlotSelection>) -> Self {
         Selector { selection: Some(selection), ..self }
     }
 
     /// The selection as it is now, if it can change.
-    pub(super) fn selection(&mut self) -> Option<Selection> {
+    pub(super) fn selection(&mut self) -> Option<SlotSelection> {
         self.selection.as_mut().map(|selection| *selection.borrow_and_update())
     }
 
     /// The labels of a selection.
-    pub(super) fn labels(&self, selection: Option<Selection>) -> Option<String> {
+    pub(super) fn labels(&self, selection: Option<SlotSelection>) -> Option<String> {
         match selection {
-            Some(Selection { slots, .. }) if slots != Slots::ALL => Some(match self.division {
+            Some(SlotSelection { slots, .. }) if slots != Slots::ALL => Some(match self.division {
                 Division::ByFramework => within(self.division, slots),
                 Division::ByNamespace => {
                     let others = values(Slots::ALL.without(slots));
@@ -55,7 +55,7 @@ impl Selector {
     }
 
     /// Whether a selection has no objects.
-    pub(super) fn is_empty(&self, selection: Option<Selection>) -> bool {
+    pub(super) fn is_empty(&self, selection: Option<SlotSelection>) -> bool {
         self.division == Division::ByFramework
             && selection.is_some_and(|selection| selection.slots.is_empty())
     }
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_share_is_selected_by_its_slots_and_the_whole_as_without_shares() {
-        let labels = |selector: &Selector, slots| selector.labels(Some(Selection::whole(1, slots)));
+        let labels = |selector: &Selector, slots| selector.labels(Some(SlotSelection::whole(1, slots)));
         let (pods, frameworks) = (Selector::of::<PodObject>(), Selector::of::<FrameworkText>());
         assert_eq!(labels(&pods, Slots::ALL).as_deref(), Some(SLOT_LABEL));
         assert_eq!(labels(&frameworks, Slots::ALL), None);
@@ -110,7 +110,7 @@ mod tests {
     fn a_share_of_the_objects_in_queues_has_those_that_name_no_slot_of_others() {
         let [pods, maps] = [Selector::of::<PodUse>(), Selector::of::<AttemptObject>()];
         let labels = |slots| {
-            let selection = Some(Selection::whole(1, slots));
+            let selection = Some(SlotSelection::whole(1, slots));
             assert_eq!(pods.labels(selection), maps.labels(selection));
             assert!(!pods.is_empty(selection), "of objects without the label each replica has all");
             pods.labels(selection).unwrap()

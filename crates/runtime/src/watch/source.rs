@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use framework_message::{Selection, Slot, Slots};
+use framework_message::{Slot, SlotSelection, Slots};
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use kube::api::{ListParams, WatchEvent, WatchParams};
@@ -51,7 +51,7 @@ pub struct Source<T> {
     /// The slots that are listed while the others stay as they are; `None`: everything is listed.
     part: Option<Slots>,
     /// The selection, if the kind is divided into slots.
-    selection: Option<Selection>,
+    selection: Option<SlotSelection>,
     /// The version up to which the events have shown everything; `None`: nothing was listed.
     version: Option<String>,
     /// The highest version that was shown.
@@ -98,7 +98,7 @@ impl<T: Kind> Source<T> {
     }
 
     /// Begins a LIST of the selection, or of those slots of it that are not known.
-    pub fn begin(&mut self, selector: &Selector, selection: Option<Selection>) {
+    pub fn begin(&mut self, selector: &Selector, selection: Option<SlotSelection>) {
         self.labels = selector.labels(selection);
         self.part = self.part_of(selection);
         self.selection = selection;
@@ -112,7 +112,7 @@ impl<T: Kind> Source<T> {
     }
 
     /// The slots to list, if the other ones can stay as they are.
-    fn part_of(&self, selection: Option<Selection>) -> Option<Slots> {
+    fn part_of(&self, selection: Option<SlotSelection>) -> Option<Slots> {
         let (before, now) = (self.selection?.slots, selection?);
         let shows_alike = match self.division {
             // The selector of all slots shows objects without a label too.
@@ -127,13 +127,15 @@ impl<T: Kind> Source<T> {
     }
 
     /// The selection whose LIST has begun. One that also shows objects which name no slot lists every slot.
-    pub fn selection(&self) -> Option<Selection> {
-        let whole = |selection: Selection| match self.division {
+    pub fn selection(&self) -> Option<SlotSelection> {
+        let whole = |selection: SlotSelection| match self.division {
             Division::ByFramework => selection.slots,
             Division::ByNamespace => Slots::ALL,
         };
-        self.selection
-            .map(|selection| Selection { list: self.part.unwrap_or_else(|| whole(selection)), ..selection })
+        self.selection.map(|selection| SlotSelection {
+            list: self.part.unwrap_or_else(|| whole(selection)),
+            ..selection
+        })
     }
 
     /// The slots that are not listed because they were shown before.

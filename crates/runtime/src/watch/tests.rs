@@ -11,7 +11,7 @@ use tower::BoxError;
 
 use framework_engine::object::{ConfigMapObject, PodObject};
 
-use framework_message::{Selection, Slot};
+use framework_message::{Slot, SlotSelection};
 use framework_queueing::QueueEvent;
 
 use super::*;
@@ -304,7 +304,7 @@ async fn lists_begin_one_after_the_other() {
 /// A watch of Pods whose selection changes.
 struct SelectedWatch {
     script: Script,
-    changes: tokio::sync::watch::Sender<Selection>,
+    changes: tokio::sync::watch::Sender<SlotSelection>,
     events: mpsc::Receiver<Event>,
     watching: tokio::task::JoinHandle<()>,
 }
@@ -314,7 +314,7 @@ impl SelectedWatch {
         let script = Script::new(replies);
         let (sender, events) = mpsc::channel(64);
         let sink = Sink::new(sender, Metrics::new(), Arc::default());
-        let (changes, within) = tokio::sync::watch::channel(Selection::whole(1, of(slots)));
+        let (changes, within) = tokio::sync::watch::channel(SlotSelection::whole(1, of(slots)));
         let selector = Selector::of::<PodObject>().within(within);
         let (client, rng) = (script.client(), fastrand::Rng::with_seed(1));
         let watching = tokio::spawn(watch::<PodObject>(client, selector, sink, Turn::default(), rng));
@@ -333,7 +333,7 @@ impl SelectedWatch {
     ) -> (Vec<String>, Vec<String>) {
         self.script.replies.lock().unwrap().extend(replies);
         let grant = self.changes.borrow().grant + 1;
-        self.changes.send(Selection { grant, slots: of(slots), list: of(list) }).unwrap();
+        self.changes.send(SlotSelection { grant, slots: of(slots), list: of(list) }).unwrap();
         let seen = self.seen().await;
         let asked = std::mem::take(&mut *self.script.asked.lock().unwrap());
         let request = |uri: &String| {
@@ -350,7 +350,7 @@ impl SelectedWatch {
         let mut seen = Vec::new();
         while let Ok(Some(event)) = tokio::time::timeout(Duration::from_secs(10), self.events.recv()).await {
             seen.push(match event {
-                Event::Engine(engine::Event::Selected(_, Selection { list, .. })) => {
+                Event::Engine(engine::Event::Selected(_, SlotSelection { list, .. })) => {
                     format!("lists {:?}", list.iter().map(|slot| slot.0).collect::<Vec<_>>())
                 }
                 Event::Engine(engine::Event::Pod(Change::Restarted)) => "restarted".to_owned(),

@@ -73,7 +73,7 @@ fn the_simulated_server_answers_as_the_real_one() {
         install(&client).await;
         client
     });
-    let (mut requests, mut differences) = (0, Vec::<String>::new());
+    let (mut accepted, mut differences) = (0, Vec::<String>::new());
     for seed in 0..SEEDS {
         let steps = walk(seed, STEPS);
         let ours = simulated(seed, &steps);
@@ -82,12 +82,12 @@ fn the_simulated_server_answers_as_the_real_one() {
             cluster.namespace(&namespace).await.unwrap();
             answers(Side::new(client.clone(), &namespace), &steps).await
         });
-        requests += steps.len();
+        accepted += theirs.iter().filter(|line| line.contains("\n    2")).count();
         // One difference makes others follow, so only the first of each walk is reported.
         differences.extend(difference::first(&ours, &theirs).map(|found| format!("seed {seed}, {found}")));
     }
     assert!(differences.is_empty(), "{}", differences.join("\n\n"));
-    assert!(requests > 400);
+    assert!(accepted > 100, "only {accepted} of {SEEDS} x {STEPS} requests were accepted");
 }
 
 #[test]
@@ -249,13 +249,13 @@ async fn orphan(mut side: Side) -> Vec<String> {
     let owner = side.post(&maps, json!({ "metadata": { "name": "x-owner" } })).await;
     let options = json!({ "kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Foreground" });
     side.send("DELETE", &format!("{maps}/x-owner"), "application/json", Some(&options)).await;
-    side.rest().await;
+    side.until_idle().await;
     assert!(side.names(&maps).await.is_empty(), "its owner is gone");
     let late = json!({ "metadata": { "name": "x-late", "finalizers": ["foregroundDeletion"],
         "ownerReferences": [{ "apiVersion": "v1", "kind": "ConfigMap", "name": "x-owner",
             "uid": owner["metadata"]["uid"], "controller": true, "blockOwnerDeletion": true }] } });
     side.post(&maps, late).await;
-    side.rest().await;
+    side.until_idle().await;
     let events = side.events(0, &start[0], "").await;
     events.into_iter().filter(|event| event.contains("x-late")).collect()
 }
@@ -296,10 +296,10 @@ async fn family(mut side: Side, policy: Option<&str>) -> Vec<String> {
         "spec": { "schedulerName": "nobody", "containers": [{ "name": "main", "image": "x" }] } });
     side.post(&pods, pod).await;
     // The collector may not know the newest of them yet.
-    side.rest().await;
+    side.until_idle().await;
     let options = json!({ "kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy });
     side.send("DELETE", &format!("{maps}/x-first"), "application/json", Some(&options)).await;
-    side.rest().await;
+    side.until_idle().await;
     let mut lines = side.names(&maps).await;
     lines.extend(side.names(&pods).await);
     for (kind, start) in start.iter().enumerate().take(2) {

@@ -7,7 +7,7 @@ use framework_api::State;
 use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_core::Policy;
 use framework_core::observed::Admission;
-use framework_message::{Change, Key, Selection, Slots};
+use framework_message::{Change, Key, SlotSelection, Slots};
 
 use super::cluster::{Cluster, policy};
 use crate::event::{Event, Kind};
@@ -121,7 +121,7 @@ fn a_list_of_other_slots_ends_no_pod_of_a_framework_that_is_gone() {
     let slot: Slots = cluster.slot("job").into_iter().collect();
     deleted(&mut cluster);
     for (list, remain) in [(Slots::ALL.without(slot), true), (slot, false)] {
-        let selection = Selection { grant: 0, slots: Slots::ALL, list };
+        let selection = SlotSelection { grant: 0, slots: Slots::ALL, list };
         cluster.step(Event::Selected(Kind::Pods, selection));
         cluster.step(Event::Pod(Change::Restarted));
         cluster.step(Event::Pod(Change::Synced));

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 
 use super::cluster::{Cluster, policy, refusal};
 use crate::event::Measure;
-use crate::outcomes::{Attempt, End, Outcomes};
+use crate::outcomes::{Attempt, AttemptEnd, Outcomes};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -69,7 +69,7 @@ fn outcomes(cluster: &Cluster) -> Vec<Outcomes> {
     measured.collect()
 }
 
-fn ended(cluster: &Cluster) -> Vec<(Attempt, End, String, u64)> {
+fn ended(cluster: &Cluster) -> Vec<(Attempt, AttemptEnd, String, u64)> {
     let owned = |(attempt, end, phrase, count): (_, _, &str, _)| (attempt, end, phrase.to_owned(), count);
     outcomes(cluster).iter().flat_map(|outcomes| outcomes.ended().map(owned).collect::<Vec<_>>()).collect()
 }
@@ -85,7 +85,7 @@ fn each_attempt_that_ends_is_counted_once() {
     let (mut ended, retried) = (ended(&cluster), retried(&cluster));
     ended.sort_by_key(|(attempt, ..)| *attempt as usize);
     let tasks: u64 = ended.iter().filter(|(attempt, ..)| *attempt == Attempt::Task).map(|end| end.3).sum();
-    let succeeded = |attempt, count| (attempt, End::Succeeded, "Succeeded".to_owned(), count);
+    let succeeded = |attempt, count| (attempt, AttemptEnd::Succeeded, "Succeeded".to_owned(), count);
     assert_eq!(ended[0], succeeded(Attempt::Framework, 1));
     assert!(ended[1..].iter().all(|end| *end == succeeded(Attempt::Task, end.3)), "{ended:?}");
     assert_eq!((tasks, retried), (2, vec![]));
@@ -180,7 +180,7 @@ fn a_failed_task_is_retried_with_a_new_pod() {
     assert_eq!(cluster.count("create job-w-1"), 1);
     assert_eq!(cluster.state("job"), State::AttemptRunning);
     let phrase = "ContainerUnrecognizedFailed".to_owned();
-    assert_eq!(ended(&cluster), [(Attempt::Task, End::Failed, phrase, 1)]);
+    assert_eq!(ended(&cluster), [(Attempt::Task, AttemptEnd::Failed, phrase, 1)]);
     assert_eq!(retried(&cluster), [(Attempt::Task, 1)]);
 }
 

@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::cluster::{Cluster, generous, policy, refusal, relist};
 use crate::engine::EngineSettings;
 use crate::event::{Event, Kind, QueuedFramework};
-use framework_message::{Key, Selection, Slots};
+use framework_message::{Key, SlotSelection, Slots};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -138,7 +138,7 @@ fn a_named_framework_is_reported_again_after_its_slot_was_lost() {
     cluster.step(Event::Lost(slots));
     cluster.step(Event::Granted { slots, grant: 1 });
     for kind in [Kind::Frameworks, Kind::ConfigMaps, Kind::Pods] {
-        cluster.step(Event::Selected(kind, Selection::whole(1, Slots::ALL)));
+        cluster.step(Event::Selected(kind, SlotSelection::whole(1, Slots::ALL)));
     }
     for event in relist(true) {
         cluster.step(event);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use framework_core::observed::PodPhase;
 use framework_message::{Change, Key, Rejection};
 
-use super::cluster::{Cluster, not_found, policy, refusal};
+use super::cluster::{Cluster, generous, not_found, policy, refusal};
 use crate::engine::EngineSettings;
 use crate::event::Event;
 use crate::object::{Reply, UnownedPod};
@@ -110,6 +110,27 @@ fn writes_of_others_do_not_shorten_the_back_off_of_one_that_fails() {
             assert!((pair[1] - pair[0]).as_secs_f64() >= least, "{write} at {times:?}");
         }
     }
+}
+
+/// The first half of the statuses is stored, and the replies are lost.
+#[test]
+fn a_framework_that_waits_no_more_takes_no_turn_of_another() {
+    let mut cluster = Cluster::with(policy(), EngineSettings { qps: 80.0, ..generous() });
+    let names: Vec<String> = (0..40).map(|index| format!("job{index:02}")).collect();
+    names.iter().for_each(|name| cluster.create_held(name, 1));
+    cluster.deliver();
+    cluster.turn();
+    let (stored, refused) = names.split_at(20);
+    stored.iter().for_each(|name| cluster.serve_silently(&format!("put {name}")));
+    for name in refused {
+        cluster.answer(&format!("put {name}"), refusal(500, "InternalError", "etcdserver: no space"));
+    }
+    // From now on writes are served. The one of another tenant is the first.
+    cluster.create_held("tenant2", 1);
+    cluster.deliver();
+    cluster.live(SECOND * 3);
+    let is_stored = |name: &&String| cluster.frameworks[*name].content.as_ref().unwrap().1.is_some();
+    assert_eq!(refused.iter().filter(is_stored).count(), refused.len());
 }
 
 #[test]

@@ -6,9 +6,9 @@ use framework_api::State;
 use framework_api::name::SLOT_LABEL;
 use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_core::Policy;
-use framework_core::observed::{Admission, Deletion};
+use framework_core::observed::{Admission, Deletion, PodPhase};
 use framework_core::snapshot::Trigger;
-use framework_message::{Change, Key, Ownership, Selection, Slot, Slots, Ticket};
+use framework_message::{Change, Key, Ownership, Slot, SlotSelection, Slots, Ticket};
 
 use super::cluster::{Cluster, generous, policy, refusal, relist};
 use crate::engine::{Engine, EngineSettings};
@@ -35,7 +35,7 @@ fn member_with(settings: EngineSettings) -> (Cluster, Ownership) {
 /// The slots are granted, listed and begun.
 fn grant(cluster: &mut Cluster, ownership: &Ownership, slots: Slots, grant: u64) {
     cluster.step(Event::Granted { slots, grant });
-    list(cluster, Selection::whole(grant, slots));
+    list(cluster, SlotSelection::whole(grant, slots));
     begin(cluster, ownership, slots);
 }
 
@@ -46,7 +46,7 @@ fn begin(cluster: &mut Cluster, ownership: &Ownership, slots: Slots) {
 }
 
 /// All kinds are listed once.
-fn list(cluster: &mut Cluster, selection: Selection) {
+fn list(cluster: &mut Cluster, selection: SlotSelection) {
     for kind in [Kind::Frameworks, Kind::ConfigMaps, Kind::Pods] {
         cluster.step(Event::Selected(kind, selection));
     }
@@ -76,10 +76,10 @@ fn a_framework_of_a_slot_that_was_not_granted_is_left_alone() {
 fn only_lists_that_began_after_a_grant_show_its_slots() {
     let (mut cluster, _) = member();
     cluster.step(Event::Granted { slots: Slots::ALL, grant: 7 });
-    list(&mut cluster, Selection::whole(6, Slots::ALL));
+    list(&mut cluster, SlotSelection::whole(6, Slots::ALL));
     cluster.turn();
     assert_eq!(cluster.heard.listed, Slots::NONE, "they began before the grant");
-    list(&mut cluster, Selection::whole(7, Slots::ALL));
+    list(&mut cluster, SlotSelection::whole(7, Slots::ALL));
     cluster.turn();
     assert_eq!(cluster.heard.listed, Slots::ALL);
 }
@@ -96,7 +96,7 @@ fn a_slot_that_is_lost_leaves_no_history_and_no_request() {
     cluster.exit("job-w-0", 0);
     cluster.deliver();
     let rest = Slots::ALL.without([slot(&cluster)].into_iter().collect());
-    list(&mut cluster, Selection::whole(1, rest));
+    list(&mut cluster, SlotSelection::whole(1, rest));
     cluster.live(SECOND * 5);
     assert_eq!(cluster.log, [""; 0]);
     assert!(cluster.heard.logged.is_empty(), "the Framework is not gone: {:?}", cluster.heard.logged);
@@ -239,7 +239,7 @@ fn narrow(cluster: &mut Cluster) {
     let own = slot(cluster);
     let another = Slots::ALL.iter().find(|another| *another != own).expect("256 slots");
     let slots = Slots::ALL.without([another].into_iter().collect());
-    cluster.step(Event::Selected(Kind::Frameworks, Selection::whole(1, slots)));
+    cluster.step(Event::Selected(Kind::Frameworks, SlotSelection::whole(1, slots)));
     cluster.step(Event::Framework(Change::Restarted));
 }
 
@@ -442,7 +442,7 @@ fn a_list_of_a_slot_ends_its_pods_under_names_of_another_one() {
     assert_eq!(cluster.count("create job-w-0"), 0, "its name is held: {:?}", cluster.log);
     cluster.pods.remove("job-w-0");
     let selection = cluster.engine.cache.pods.selection;
-    list(&mut cluster, Selection { grant: 2, list: slots, ..selection });
+    list(&mut cluster, SlotSelection { grant: 2, list: slots, ..selection });
     cluster.live(SECOND * 5);
     assert_eq!(cluster.count("create job-w-0"), 1, "{:?}", cluster.log);
 }
@@ -640,7 +640,7 @@ fn an_object_of_a_list_that_ends_after_the_hold_is_not_deleted_unread() {
         .without_slots();
     cluster.step(Event::Hold { slots, until: cluster.now });
     cluster.step(Event::Granted { slots, grant: 1 });
-    list(&mut cluster, Selection::whole(1, slots));
+    list(&mut cluster, SlotSelection::whole(1, slots));
     cluster.perform(&record);
     // The watch does not show it.
     let unseen = std::mem::take(&mut cluster.watch);
@@ -678,13 +678,64 @@ fn an_object_that_no_owner_recorded_is_deleted_after_the_hold() {
     assert_eq!(cluster.state("job"), State::AttemptPreparing);
 }
 
+/// A Framework that runs, and a Pod of its attempt that no status records. Its slot was seized, and the hold
+/// ends at the returned moment.
+fn seized_with_an_orphan() -> (Cluster, Duration) {
+    let mut cluster = Cluster::new(policy());
+    cluster.running("job", 1);
+    let map = cluster.pods["job-w-0"].facts.config_map_uid.clone();
+    cluster.make_pod("job", "job-w-5", &map);
+    let (ownership, slots) = (Ownership::none(), Slots::ALL);
+    let engine = Engine::new(generous(), std::sync::Arc::new(policy()));
+    cluster.engine = engine.with_ownership(ownership.clone()).without_slots();
+    let until = cluster.now + SECOND * 30;
+    cluster.step(Event::Hold { slots, until });
+    grant(&mut cluster, &ownership, slots, 1);
+    cluster.log.clear();
+    (cluster, until)
+}
+
+#[test]
+fn a_pod_event_does_not_delay_the_read_after_the_hold() {
+    let (mut cluster, until) = seized_with_an_orphan();
+    let moment = SECOND / 20;
+    cluster.live(until - moment - cluster.now);
+    assert_eq!(cluster.log, [""; 0]);
+    // It changes nothing of the status, and may gather for longer than the hold lasts.
+    cluster.change_pod("job-w-0", |pod| pod.phase = PodPhase::Unknown);
+    cluster.deliver();
+    cluster.live(moment);
+    let counts = ["get job", "delete job-w-5"].map(|request| cluster.count(request));
+    assert_eq!(counts, [1, 1], "{:?}", cluster.log);
+}
+
+/// A status that is stored would show what the earlier owner has stored.
+#[test]
+fn acts_go_on_after_the_hold_though_each_status_is_refused() {
+    let (mut cluster, until) = seized_with_an_orphan();
+    cluster.exit("job-w-0", 1);
+    cluster.deliver();
+    while cluster.now < until + SECOND * 90 {
+        cluster.pass(SECOND / 4);
+        for waiting in cluster.waiting() {
+            if waiting.starts_with("put") {
+                cluster.answer(&waiting, refusal(403, "Forbidden", "a webhook denies it"));
+            } else {
+                cluster.serve(&waiting);
+            }
+        }
+        cluster.deliver();
+    }
+    assert_eq!(cluster.count("delete job-w-5"), 1, "{:?}", cluster.log);
+}
+
 #[test]
 fn a_drain_that_is_called_off_lets_acts_go_on() {
     let (mut cluster, ownership) = member();
     cluster.create_framework("job", 1);
     let slots: Slots = [slot(&cluster)].into_iter().collect();
     cluster.step(Event::Granted { slots: Slots::ALL, grant: 1 });
-    list(&mut cluster, Selection::whole(1, Slots::ALL));
+    list(&mut cluster, SlotSelection::whole(1, Slots::ALL));
     cluster.step(Event::Drain(slots));
     begin(&mut cluster, &ownership, Slots::ALL);
     assert_eq!((cluster.count("create"), cluster.heard.drained_slots), (0, slots), "{:?}", cluster.log);
@@ -699,7 +750,7 @@ fn creating() -> (Cluster, Slots) {
     cluster.create_framework("job", 1);
     let slots: Slots = [slot(&cluster)].into_iter().collect();
     cluster.step(Event::Granted { slots: Slots::ALL, grant: 1 });
-    list(&mut cluster, Selection::whole(1, Slots::ALL));
+    list(&mut cluster, SlotSelection::whole(1, Slots::ALL));
     slots.iter().for_each(|slot| ownership.own(slot, Some(SECOND * 3600)));
     cluster.step(Event::Begin(Slots::ALL));
     cluster.serve_until("create job-w-0");
@@ -773,7 +824,7 @@ fn creates_of_an_earlier_owner_do_not_hold_a_hand_over_up() {
     let until = cluster.now + SECOND * 30;
     cluster.step(Event::Hold { slots, until });
     cluster.step(Event::Granted { slots, grant: 1 });
-    list(&mut cluster, Selection::whole(1, slots));
+    list(&mut cluster, SlotSelection::whole(1, slots));
     slots.iter().for_each(|slot| ownership.own(slot, Some(SECOND * 3600)));
     cluster.step(Event::Begin(slots));
     cluster.live(SECOND * 5);
@@ -792,7 +843,7 @@ fn regain(settings: EngineSettings, wanted: &str, reply: Option<Reply>) -> (Clus
     let (mut cluster, ownership) = member_with(settings);
     cluster.create_framework("job", 1);
     cluster.step(Event::Granted { slots: Slots::ALL, grant: 1 });
-    list(&mut cluster, Selection::whole(1, Slots::ALL));
+    list(&mut cluster, SlotSelection::whole(1, Slots::ALL));
     Slots::ALL.iter().for_each(|slot| ownership.own(slot, None));
     cluster.step(Event::Begin(Slots::ALL));
     cluster.serve_until("create job-w-0");
@@ -810,7 +861,7 @@ fn regain(settings: EngineSettings, wanted: &str, reply: Option<Reply>) -> (Clus
     ownership.disown(slot);
     cluster.step(Event::Lost(slots));
     cluster.step(Event::Granted { slots, grant: 2 });
-    list(&mut cluster, Selection::whole(2, Slots::ALL));
+    list(&mut cluster, SlotSelection::whole(2, Slots::ALL));
     ownership.own(slot, None);
     cluster.step(Event::Begin(slots));
     cluster.log.clear();

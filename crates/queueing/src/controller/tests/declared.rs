@@ -453,7 +453,7 @@ fn a_declared_job_is_left_to_the_owner_of_its_namespace() {
 
 #[test]
 fn a_unit_of_a_declared_kind_waits_for_its_job_once_the_kind_is_listed() {
-    let mut cache = crate::cache::ObjectCache::default();
+    let mut cache = crate::cache::QueueCache::default();
     let kind = JobKind::declared(&row());
     assert!(!cache.sees(&kind));
     cache.declared.entry(kind.clone()).or_default().apply(Change::Synced);

@@ -1,6 +1,6 @@
 //! The slots of the two sides: that of the Framework's UID, and that of the namespace.
 
-use framework_message::{Ownership, Selection, Slot, Slots};
+use framework_message::{Ownership, Slot, SlotSelection, Slots};
 
 use super::declared::{named, show};
 use super::*;
@@ -275,12 +275,12 @@ fn pods_and_config_maps_leave_with_the_slot_that_their_labels_name() {
         world.controller.usage.of(&Key::new(SPACE, "uid-a")).cloned()
     };
     assert_eq!(used(&mut world), Some(cpu(2)));
-    let none = Selection { grant: 2, slots: Slots::NONE, list: Slots::NONE };
+    let none = SlotSelection { grant: 2, slots: Slots::NONE, list: Slots::NONE };
     world.controller.step(QueueEvent::PodsSelected(none));
     assert_eq!(used(&mut world), Some(cpu(1)), "the other one is shown to every replica");
     world.controller.step(QueueEvent::AttemptsSelected(none));
     assert_eq!(used(&mut world), None, "its Framework is not known");
-    let share = Selection { grant: 3, slots, list: slots };
+    let share = SlotSelection { grant: 3, slots, list: slots };
     world.controller.step(QueueEvent::AttemptsSelected(share));
     for change in [Change::Restarted, Change::Listed(map), Change::Synced] {
         world.controller.step(QueueEvent::Attempt(change));

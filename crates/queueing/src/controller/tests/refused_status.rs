@@ -107,8 +107,8 @@ fn a_framework_says_that_the_status_of_its_unit_is_refused() {
     assert_eq!(world.server.units[&key(A)].status.message, NOTE);
     world.restart_frameworks();
     let now = world.now();
-    let says = |outcome: &Outcome| match outcome {
-        Outcome::Admit { admission: Admission::Waiting { message, .. }, .. } => message == NOTE,
+    let says = |effect: &QueueEffect| match effect {
+        QueueEffect::Admit { admission: Admission::Waiting { message, .. }, .. } => message == NOTE,
         _ => false,
     };
     assert!(world.frameworks.turn(now).iter().any(says));

@@ -196,25 +196,25 @@ impl World {
 
     pub(super) fn turn(&mut self) {
         let now = self.now();
-        let mut outcomes = self.frameworks.turn(now);
-        outcomes.extend(self.controller.turn(now, now.wall));
-        for outcome in outcomes {
-            match outcome {
-                Outcome::Admit { key, admission: Admission::Released { generation }, .. } => {
+        let mut effects = self.frameworks.turn(now);
+        effects.extend(self.controller.turn(now, now.wall));
+        for effect in effects {
+            match effect {
+                QueueEffect::Admit { key, admission: Admission::Released { generation }, .. } => {
                     self.admitted.insert(key, generation);
                 }
-                Outcome::Admit { key, .. } => _ = self.admitted.remove(&key),
-                Outcome::AdmitGrowths { key, growths, .. } => _ = self.grown.insert(key, growths),
-                Outcome::StaysSuspended { job, report, .. } => {
+                QueueEffect::Admit { key, .. } => _ = self.admitted.remove(&key),
+                QueueEffect::AdmitGrowths { key, growths, .. } => _ = self.grown.insert(key, growths),
+                QueueEffect::StaysSuspended { job, report, .. } => {
                     self.said.push(format!("{} {}: {}", job.name, report.reason, report.note));
                 }
-                Outcome::StatusStored { unit, reason: Reason::Waiting, note: Some(note), .. } => {
+                QueueEffect::StatusStored { unit, reason: Reason::Waiting, note: Some(note), .. } => {
                     self.said.push(format!("{}: {note}", unit.name));
                 }
-                Outcome::StatusStored { unit, reason, .. } => {
+                QueueEffect::StatusStored { unit, reason, .. } => {
                     self.reported.push(format!("{} {}", unit.name, reason.as_str()));
                 }
-                Outcome::Lifetime { .. } => {}
+                QueueEffect::Lifetime { .. } => {}
             }
         }
         while let Some((ticket, request, _)) = self.controller.next_request(now, now.wall) {

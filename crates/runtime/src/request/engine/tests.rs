@@ -32,7 +32,7 @@ pub(crate) fn status() -> Arc<FrameworkStatus> {
     .unwrap()
 }
 
-fn act(action: Action) -> Result<Call, Error> {
+fn act(action: Action) -> Result<Call, CallError> {
     render(&Request::Act { framework: framework(), status: status(), action })
 }
 
@@ -105,7 +105,7 @@ fn a_create_that_the_status_no_longer_knows_is_not_sent() {
     };
     let action =
         Action::CreatePod { name: "job-gone-0".into(), task_role: "gone".into(), task_index: 0, instance };
-    assert_eq!(act(action).unwrap_err(), Error::UnknownInstance);
+    assert_eq!(act(action).unwrap_err(), CallError::UnknownInstance);
 }
 
 #[test]

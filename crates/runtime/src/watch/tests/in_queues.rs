@@ -53,7 +53,7 @@ async fn pods_that_name_no_slot_are_listed_once_and_those_of_a_grant_alone() {
         list("10", "", &[pod_of(None, "a", "3")]),
         events(&[("ADDED", pod_of(None, "b", "12"))]),
     ]);
-    let (changes, within) = tokio::sync::watch::channel(Selection::whole(0, Slots::NONE));
+    let (changes, within) = tokio::sync::watch::channel(SlotSelection::whole(0, Slots::NONE));
     let (mut receiver, watching) = begin(&script, Selector::of::<PodUse>().within(within));
     let expected = ["closed", "all", "restarted", "a", "synced", "open", "b", "closed"];
     assert_eq!(shown(&mut receiver).await, expected);
@@ -69,10 +69,10 @@ async fn pods_that_name_no_slot_are_listed_once_and_those_of_a_grant_alone() {
             ("MODIFIED", pod_of(Some(7), "c", "21")),
         ]),
     ]);
-    changes.send(Selection::whole(1, of(&[7]))).unwrap();
+    changes.send(SlotSelection::whole(1, of(&[7]))).unwrap();
     let expected = ["of 7", "restarted", "a", "synced", "open", "b is gone", "c", "c", "closed"];
     assert_eq!(shown(&mut receiver).await, expected);
-    changes.send(Selection::whole(1, Slots::NONE)).unwrap();
+    changes.send(SlotSelection::whole(1, Slots::NONE)).unwrap();
     assert_eq!(shown(&mut receiver).await, ["of ", "restarted", "synced"]);
     watching.abort();
     let asked = script.asked();
@@ -100,17 +100,17 @@ async fn pods_that_name_no_slot_are_listed_once_and_those_of_a_grant_alone() {
 #[tokio::test(start_paused = true)]
 async fn between_a_part_and_all_slots_only_the_difference_is_listed() {
     let script = Script::new(vec![list("10", "", &[pod_of(Some(7), "a", "3")]), events(&[])]);
-    let (changes, within) = tokio::sync::watch::channel(Selection::whole(1, of(&[7])));
+    let (changes, within) = tokio::sync::watch::channel(SlotSelection::whole(1, of(&[7])));
     let (mut receiver, watching) = begin(&script, Selector::of::<PodUse>().within(within));
     let expected = ["closed", "all", "restarted", "a", "synced", "open", "closed"];
     assert_eq!(shown(&mut receiver).await, expected);
     let others = Slots::ALL.without(of(&[7]));
     script.replies.lock().unwrap().extend([list("20", "", &[pod_of(Some(9), "b", "4")]), events(&[])]);
-    changes.send(Selection { grant: 2, slots: Slots::ALL, list: others }).unwrap();
+    changes.send(SlotSelection { grant: 2, slots: Slots::ALL, list: others }).unwrap();
     let seen = shown(&mut receiver).await;
     assert_eq!(seen[1..], ["restarted", "b", "synced", "open", "closed"]);
     assert_eq!(seen[0].split(',').count(), 255, "{seen:?}");
-    changes.send(Selection { grant: 2, slots: of(&[7]), list: Slots::NONE }).unwrap();
+    changes.send(SlotSelection { grant: 2, slots: of(&[7]), list: Slots::NONE }).unwrap();
     assert_eq!(shown(&mut receiver).await, ["of ", "restarted", "synced"]);
     watching.abort();
     let asked = script.asked();
@@ -139,11 +139,11 @@ async fn a_watch_that_fails_shows_no_changes_until_it_is_open_again() {
 #[tokio::test(start_paused = true)]
 async fn the_grant_of_all_slots_lists_what_names_no_slot_too() {
     let script = Script::new(vec![list("10", "", &[pod_of(None, "a", "3")])]);
-    let (changes, within) = tokio::sync::watch::channel(Selection::whole(0, Slots::NONE));
+    let (changes, within) = tokio::sync::watch::channel(SlotSelection::whole(0, Slots::NONE));
     let (mut receiver, watching) = begin(&script, Selector::of::<PodUse>().within(within));
     assert_eq!(shown(&mut receiver).await, ["closed", "all", "restarted", "a", "synced"]);
     script.replies.lock().unwrap().push_back(list("20", "", &[pod_of(None, "a", "3")]));
-    changes.send(Selection::whole(1, Slots::ALL)).unwrap();
+    changes.send(SlotSelection::whole(1, Slots::ALL)).unwrap();
     assert_eq!(shown(&mut receiver).await, ["all", "restarted", "a", "synced"]);
     watching.abort();
     let asked = script.asked();

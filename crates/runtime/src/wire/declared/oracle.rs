@@ -17,12 +17,12 @@ struct Object<S> {
     #[serde(default)]
     spec: Option<S>,
     #[serde(default)]
-    status: Option<Status>,
+    status: Option<JobStatus>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Job {
+struct BatchJob {
     suspend: Option<bool>,
     parallelism: Option<i64>,
     completions: Option<i64>,
@@ -46,7 +46,7 @@ struct ReplicatedJob {
 #[derive(Deserialize)]
 struct JobTemplate {
     #[serde(default)]
-    spec: Option<Job>,
+    spec: Option<BatchJob>,
 }
 
 fn one() -> i64 {
@@ -55,13 +55,13 @@ fn one() -> i64 {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Status {
+struct JobStatus {
     conditions: Option<Vec<ConditionWire>>,
 }
 
 /// A Job; `None`: its type does not read it.
 pub fn job(json: &str) -> Option<Typed> {
-    let Object { metadata, spec, status } = serde_json::from_str::<Object<Job>>(json).ok()?;
+    let Object { metadata, spec, status } = serde_json::from_str::<Object<BatchJob>>(json).ok()?;
     let spec = spec.unwrap_or_default();
     let suspended = spec.suspend == Some(true);
     Some(typed(&metadata, suspended, vec![(1, spec)], has_any(status, ["Complete", "Failed"])))
@@ -76,13 +76,13 @@ pub fn job_set(json: &str) -> Option<Typed> {
     Some(typed(&metadata, spec.suspend == Some(true), jobs, has_any(status, ["Completed", "Failed"])))
 }
 
-fn has_any(status: Option<Status>, types: [&str; 2]) -> bool {
+fn has_any(status: Option<JobStatus>, types: [&str; 2]) -> bool {
     let conditions = status.into_iter().filter_map(|status| status.conditions).flatten();
     conditions.filter(ConditionWire::is_true).any(|one| types.contains(&one.type_.as_str()))
 }
 
 /// The job that runs so many replicas of each Job at a time.
-fn typed(metadata: &Metadata, suspended: bool, jobs: Vec<(i64, Job)>, finished: bool) -> Typed {
+fn typed(metadata: &Metadata, suspended: bool, jobs: Vec<(i64, BatchJob)>, finished: bool) -> Typed {
     let (key, resource_version) = metadata.identity();
     let (mut requests, mut class, mut templates) = (Ok(ResourceRequests::default()), None, Vec::new());
     for (replicas, job) in jobs {

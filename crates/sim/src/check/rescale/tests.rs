@@ -20,7 +20,7 @@ enum EventKind {
 
 /// A Framework of two Tasks that is scaled down to one and up again, and then fails.
 #[derive(Clone)]
-struct Story(Vec<(u64, EventKind, Value)>);
+struct RescaleBuilder(Vec<(u64, EventKind, Value)>);
 
 /// A Task, with the code by which it has ended unless that is 0.
 fn task(index: i32, uid: &str, state: &str, removed: bool, code: i32) -> Value {
@@ -81,12 +81,12 @@ fn ended(mut framework: Value) -> Value {
     framework
 }
 
-impl Story {
-    fn good() -> Story {
+impl RescaleBuilder {
+    fn good() -> RescaleBuilder {
         let runs = |index, uid| task(index, uid, "AttemptRunning", false, 0);
         let failed = |index, uid| task(index, uid, "Completed", false, 1);
         let removed = |state| task(1, "t1", state, true, -230);
-        let mut story = Story(vec![
+        let mut builder = RescaleBuilder(vec![
             (8, EventKind::Created, pod("t0")),
             (9, EventKind::Created, pod("t1")),
             (10, EventKind::Created, framework(2, &[runs(0, "t0"), runs(1, "t1")])),
@@ -98,11 +98,11 @@ impl Story {
             (16, EventKind::Changed, framework(2, &[runs(0, "t0")])),
         ]);
         let pending = task(1, "t2", "AttemptCreationPending", false, 0);
-        story.then(EventKind::Changed, framework(2, &[runs(0, "t0"), pending]));
-        story.then(EventKind::Created, pod("t2"));
-        story.then(EventKind::Changed, framework(2, &[runs(0, "t0"), runs(1, "t2")]));
-        story.then(EventKind::Changed, ended(framework(2, &[failed(0, "t0"), failed(1, "t2")])));
-        story
+        builder.then(EventKind::Changed, framework(2, &[runs(0, "t0"), pending]));
+        builder.then(EventKind::Created, pod("t2"));
+        builder.then(EventKind::Changed, framework(2, &[runs(0, "t0"), runs(1, "t2")]));
+        builder.then(EventKind::Changed, ended(framework(2, &[failed(0, "t0"), failed(1, "t2")])));
+        builder
     }
 
     /// Adds the next change.
@@ -118,7 +118,7 @@ impl Story {
         }
     }
 
-    /// The broken promises if the story goes until a version, and then on like this.
+    /// The broken promises if the history goes until a version, and then on like this.
     fn broken_by(mut self, until: u64, next: &[Value]) -> Vec<String> {
         self.0.retain(|(version, ..)| *version <= until);
         for object in next {
@@ -157,14 +157,14 @@ fn runs(index: i32, uid: &str) -> Value {
 }
 
 #[test]
-fn a_good_story_has_no_breach() {
-    assert_eq!(Story::good().broken(), [""; 0]);
+fn a_good_history_has_no_breach() {
+    assert_eq!(RescaleBuilder::good().broken(), [""; 0]);
 }
 
 #[test]
 fn something_stored_before_the_rescale_is_found() {
     let other = task(0, "t0", "AttemptDeletionPending", false, 1);
-    let found = Story::good().broken_by(11, &[framework(1, &[other, runs(1, "t1")])]);
+    let found = RescaleBuilder::good().broken_by(11, &[framework(1, &[other, runs(1, "t1")])]);
     assert_found(&found, "the rescale was due, and this write is not it");
     let removed = task(1, "t1", "AttemptDeletionPending", true, -230);
     let mut at_once = framework(1, &[task(0, "t0", "Completed", false, 1), removed]);
@@ -173,41 +173,41 @@ fn something_stored_before_the_rescale_is_found() {
     asked["spec"] = at_once["spec"].clone();
     let mut ended = ended(at_once);
     ended["status"]["attemptStatus"]["completionStatus"]["trigger"]["taskIndex"] = json!(0);
-    assert_found(&Story::good().broken_by(11, &[asked, ended]), "before the rescale was stored");
+    assert_found(&RescaleBuilder::good().broken_by(11, &[asked, ended]), "before the rescale was stored");
 }
 
 #[test]
 fn a_removed_task_that_is_used_again_is_found() {
-    let found = Story::good().broken_by(12, &[framework(2, &[runs(0, "t0"), runs(1, "t1")])]);
+    let found = RescaleBuilder::good().broken_by(12, &[framework(2, &[runs(0, "t0"), runs(1, "t1")])]);
     assert_found(&found, "removed at 12, is used again");
-    let mut story = Story::good();
-    story.0.retain(|(version, ..)| *version <= 15);
-    story.then(EventKind::Created, pod("t1"));
+    let mut builder = RescaleBuilder::good();
+    builder.0.retain(|(version, ..)| *version <= 15);
+    builder.then(EventKind::Created, pod("t1"));
     assert_found(
-        &story.broken(),
+        &builder.broken(),
         "at resourceVersion 16, pods//f-a-t1: it is created for a Task removed at 12",
     );
 }
 
 #[test]
 fn a_pod_that_goes_too_early_is_found() {
-    let mut story = Story::good();
-    story.delete_early();
+    let mut builder = RescaleBuilder::good();
+    builder.delete_early();
     assert_found(
-        &story.broken(),
+        &builder.broken(),
         "resourceVersion 12, frameworks//f: Task a-1 is removed, and its Pod goes at 11",
     );
     let stopped = task(1, "t1", "AttemptDeletionPending", false, -230);
-    let found = Story::good().broken_by(10, &[framework(2, &[runs(0, "t0"), stopped])]);
+    let found = RescaleBuilder::good().broken_by(10, &[framework(2, &[runs(0, "t0"), stopped])]);
     assert_found(&found, "is stopped but not removed");
 }
 
 #[test]
 fn only_others_delete_a_pod_before_its_task_is_stored_as_removed() {
     let early = |actor: &str, call: u64| {
-        let mut story = Story::good();
-        story.delete_early();
-        let mut history = story.history();
+        let mut builder = RescaleBuilder::good();
+        builder.delete_early();
+        let mut history = builder.history();
         let mut changes = history.changes.iter_mut();
         let gone = changes.find(|change| change.is("pods") && change.removes()).unwrap();
         let cause = &mut Arc::get_mut(gone).unwrap().cause;
@@ -223,10 +223,10 @@ fn only_others_delete_a_pod_before_its_task_is_stored_as_removed() {
 #[test]
 fn a_removed_task_that_counts_is_found() {
     let removed = task(1, "t1", "Completed", true, -230);
-    let found = Story::good().broken_by(14, &[ended(framework(1, &[runs(0, "t0"), removed]))]);
+    let found = RescaleBuilder::good().broken_by(14, &[ended(framework(1, &[runs(0, "t0"), removed]))]);
     assert_found(&found, "a removed Task never counts");
     let one = task(1, "t2", "Completed", false, 1);
-    let found = Story::good().broken_by(19, &[ended(framework(2, &[runs(0, "t0"), one]))]);
+    let found = RescaleBuilder::good().broken_by(19, &[ended(framework(2, &[runs(0, "t0"), one]))]);
     assert_found(&found, "although no policy is met");
 }
 
@@ -235,7 +235,7 @@ fn a_policy_that_is_met_and_forgotten_is_found() {
     let failed = [task(0, "t0", "Completed", false, 1), task(1, "t2", "Completed", false, 1)];
     let mut later = framework(2, &failed);
     later["status"]["runTime"] = json!(TIME);
-    let found = Story::good().broken_by(19, &[framework(2, &failed), later]);
+    let found = RescaleBuilder::good().broken_by(19, &[framework(2, &failed), later]);
     assert_found(&found, "the write before met a policy");
 }
 
@@ -245,31 +245,31 @@ fn a_policy_that_is_not_written_is_met_by_one_failure() {
     met["spec"]["taskRoles"][0]["frameworkAttemptCompletionPolicy"] = Value::Null;
     let mut later = met.clone();
     later["status"]["runTime"] = json!(TIME);
-    let found = Story::good().broken_by(19, &[met, later]);
+    let found = RescaleBuilder::good().broken_by(19, &[met, later]);
     assert_found(&found, "the write before met a policy");
 }
 
 #[test]
 fn a_task_that_leaves_or_begins_out_of_order_is_found() {
-    let found = Story::good().broken_by(13, &[framework(1, &[runs(0, "t0")])]);
+    let found = RescaleBuilder::good().broken_by(13, &[framework(1, &[runs(0, "t0")])]);
     assert_found(&found, "leaves in AttemptDeletionPending");
-    let found = Story::good().broken_by(16, &[framework(2, &[runs(0, "t0"), runs(1, "t2")])]);
+    let found = RescaleBuilder::good().broken_by(16, &[framework(2, &[runs(0, "t0"), runs(1, "t2")])]);
     assert_found(&found, "begins as");
 }
 
 #[test]
 fn an_instance_of_two_tasks_is_found() {
     let twin = task(1, "t0", "AttemptCreationPending", false, 0);
-    let found = Story::good().broken_by(16, &[framework(2, &[runs(0, "t0"), twin])]);
+    let found = RescaleBuilder::good().broken_by(16, &[framework(2, &[runs(0, "t0"), twin])]);
     assert!(found.iter().any(|breach| breach.contains("t0 is f/0/a-0, and now f/0/a-1")), "{found:#?}");
     let mut other = framework(1, &[runs(0, "t0")]);
     other["status"]["attemptStatus"]["taskRoleStatuses"][0]["instanceUID"] = json!("other");
-    assert_found(&Story::good().broken_by(15, &[other]), "TaskRole a is another at once");
+    assert_found(&RescaleBuilder::good().broken_by(15, &[other]), "TaskRole a is another at once");
 }
 
 #[test]
 fn a_count_of_removed_tasks_is_found() {
     let mut counted = framework(1, &[runs(0, "t0"), task(1, "t1", "AttemptDeletionPending", true, -230)]);
     counted["status"]["taskCounts"]["total"] = json!(2);
-    assert_found(&Story::good().broken_by(11, &[counted]), "1 Tasks stay and 2 are counted");
+    assert_found(&RescaleBuilder::good().broken_by(11, &[counted]), "1 Tasks stay and 2 are counted");
 }

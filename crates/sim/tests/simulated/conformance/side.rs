@@ -66,8 +66,7 @@ impl Side {
     }
 
     /// Waits until the objects do not change for a second.
-    pub async fn rest(&mut self) {
-        let quiet = Duration::from_secs(1);
+    pub async fn until_idle(&mut self) {
         let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
         let mut before = Vec::new();
         loop {
@@ -78,9 +77,9 @@ impl Side {
             if now == before {
                 return;
             }
-            assert!(tokio::time::Instant::now() < deadline, "it never comes to rest");
+            assert!(tokio::time::Instant::now() < deadline, "it never becomes idle");
             before = now;
-            tokio::time::sleep(quiet).await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
         }
     }
 

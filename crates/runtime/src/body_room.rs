@@ -15,15 +15,15 @@ const UNIT: usize = 1024;
 
 /// Room for bodies. Clones share it.
 #[derive(Clone, Debug)]
-pub struct InFlight(Arc<Semaphore>);
+pub struct BodyRoom(Arc<Semaphore>);
 
-impl Default for InFlight {
+impl Default for BodyRoom {
     fn default() -> Self {
         Self(Arc::new(Semaphore::new(MOST / UNIT)))
     }
 }
 
-impl InFlight {
+impl BodyRoom {
     /// Waits for room for a body of about so many bytes. It is free again when the result is dropped.
     pub async fn room(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let units = bytes.div_ceil(UNIT).clamp(1, MOST / UNIT);
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn bodies_wait_for_room_and_the_largest_has_its_turn() {
-        let room = InFlight::default();
+        let room = BodyRoom::default();
         let small: Vec<_> = (0..3).map(|_| room.room(MOST / 4).now_or_never().unwrap()).collect();
         let mut large = Box::pin(room.room(usize::MAX));
         assert!((&mut large).now_or_never().is_none(), "three others are in flight");

@@ -1,4 +1,4 @@
-//! When a Framework is at rest: it does not change until a user, a Pod or the time does something.
+//! When a Framework is quiescent: it does not change until a user, a Pod or the time does something.
 //!
 //! This makes two runs comparable: each step is done only when all effects of the one before are visible. No
 //! other file of this crate knows rules of the controller.
@@ -19,8 +19,8 @@ pub(crate) enum Removed {
     Pending,
 }
 
-/// Whether a Framework is at rest. `ended` has the UIDs of the objects that were ended or deleted.
-pub(crate) fn is_at_rest(framework: &Framework, ended: &HashSet<String>, removed: Removed) -> bool {
+/// Whether a Framework is quiescent. `ended` has the UIDs of the objects that were ended or deleted.
+pub(crate) fn is_quiescent(framework: &Framework, ended: &HashSet<String>, removed: Removed) -> bool {
     let (spec, Some(status)) = (&framework.spec, &framework.status) else { return false };
     // Only our own status names the generation of its spec.
     let observed = status.observed_generation;

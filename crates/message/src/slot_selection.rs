@@ -4,7 +4,7 @@ use crate::slot::Slots;
 
 /// The slots whose objects a LIST and the watch after it show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Selection {
+pub struct SlotSelection {
     /// The number of the latest grant that was known when the LIST began. Numbers rise with each grant. A
     /// LIST that began before a slot was granted may lack changes of its earlier owner (rule B8).
     pub grant: u64,
@@ -15,16 +15,16 @@ pub struct Selection {
     pub list: Slots,
 }
 
-impl Selection {
+impl SlotSelection {
     /// A share of which every slot is listed.
     pub fn whole(grant: u64, slots: Slots) -> Self {
-        Selection { grant, slots, list: slots }
+        SlotSelection { grant, slots, list: slots }
     }
 }
 
 /// Everything, as a controller that runs alone watches it.
-impl Default for Selection {
+impl Default for SlotSelection {
     fn default() -> Self {
-        Selection::whole(0, Slots::ALL)
+        SlotSelection::whole(0, Slots::ALL)
     }
 }

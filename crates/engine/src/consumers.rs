@@ -17,7 +17,7 @@ use framework_message::Key;
 #[derive(Debug, Default)]
 pub struct Consumers {
     /// The Frameworks that concern a queue.
-    pub reported: BTreeMap<Key, Consumer>,
+    pub reported: BTreeMap<Key, ConsumerFacts>,
     /// Names without a Framework whose Pods run on.
     pub strays: BTreeSet<Key>,
     /// Names of Frameworks that units made by users name: these are reported though they concern no queue.
@@ -36,7 +36,7 @@ impl Consumers {
 
 /// The facts about a Framework that are reported to `FrameworkUnits`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Consumer {
+pub struct ConsumerFacts {
     uid: Arc<str>,
     generation: Option<i64>,
     queue: Option<Arc<str>>,
@@ -49,7 +49,7 @@ pub struct Consumer {
     seen: u128,
 }
 
-impl Consumer {
+impl ConsumerFacts {
     /// The facts about an observed Framework, after those `before`; `None`: nothing has changed, or the
     /// Framework concerns no queue. `is_named`: a unit that a user made names it.
     pub fn of(
@@ -78,7 +78,7 @@ impl Consumer {
         if known.is_some_and(|known| known.has_strays == has_strays) {
             return None;
         }
-        Some(Consumer {
+        Some(ConsumerFacts {
             uid: Arc::clone(&state.uid),
             generation: framework.metadata.generation,
             queue: queue.map(Arc::from),
@@ -97,7 +97,7 @@ impl Consumer {
 
     /// Whether these facts differ from `before`; their versions do not count.
     pub fn is_news(&self, before: Option<&Self>) -> bool {
-        before.is_none_or(|before| *before != Consumer { seen: before.seen, ..self.clone() })
+        before.is_none_or(|before| *before != ConsumerFacts { seen: before.seen, ..self.clone() })
     }
 
     /// The report: the Framework with these facts.

@@ -1,4 +1,4 @@
-//! The decisions of the controller of QueueUnits that are not requests.
+//! The effects of the queues that are not requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use framework_message::Key;
 
 use crate::consumer::NamedKind;
 
-/// A decision that the caller carries out.
+/// An effect that the caller carries out.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
+pub enum QueueEffect {
     /// A Framework may begin, or has to wait.
     Admit {
         /// Its name.
@@ -43,7 +43,7 @@ pub enum Outcome {
         /// The text of an Event; `None` if there is no Event for this reason.
         note: Option<String>,
         /// How it waited, if it was released.
-        waited: Option<Wait>,
+        waited: Option<UnitWait>,
     },
     /// A job stays suspended, or Tasks of a Framework wait, for a reason that no unit names.
     StaysSuspended {
@@ -85,7 +85,7 @@ pub enum LifetimeMeasure {
 
 /// How a unit waited.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wait {
+pub struct UnitWait {
     /// In which queue.
     pub queue: Key,
     /// With which priority.

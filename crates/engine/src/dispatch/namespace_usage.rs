@@ -22,25 +22,25 @@ const TIDY: u64 = 1024;
 #[derive(Clone, Copy, Debug, Default)]
 struct Level {
     amount: u64,
-    /// [`Usage::drained`] when it had this amount.
+    /// [`NamespaceUsage::drained`] when it had this amount.
     at: u64,
     is_heavy: bool,
 }
 
 /// The usage of each namespace.
 #[derive(Debug, Default)]
-pub(super) struct Usage {
+pub(super) struct NamespaceUsage {
     levels: BTreeMap<Arc<str>, Level>,
     /// The amount that was taken from every usage until now.
     drained: u64,
     requests: u64,
     /// The namespace that sent last.
     last: Option<Arc<str>>,
-    /// [`Usage::requests`] when a namespace sent that is not the last one.
+    /// [`NamespaceUsage::requests`] when a namespace sent that is not the last one.
     other_at: Option<u64>,
 }
 
-impl Usage {
+impl NamespaceUsage {
     /// Whether a namespace has used clearly more than its share.
     pub fn is_heavy(&self, namespace: &Arc<str>) -> bool {
         self.levels.get(namespace).is_some_and(|level| level.is_heavy && self.now(*level) > 0)

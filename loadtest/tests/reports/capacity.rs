@@ -7,6 +7,7 @@ use framework_loadtest::performance;
 use framework_loadtest::plan::capacity::{BEGIN, END, generated};
 use framework_loadtest::report::Report;
 use framework_loadtest::saved;
+use framework_loadtest::scenario::{Level, Scenario};
 
 use crate::sample;
 
@@ -21,6 +22,12 @@ fn kept() -> Vec<Report> {
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
     paths.sort();
     paths.iter().map(|path| saved::read(path).unwrap_or_else(|error| panic!("{error:#}"))).collect()
+}
+
+/// The scenario file of a name.
+fn scenario(name: &str) -> Scenario {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios").join(name).with_extension("yaml");
+    Scenario::read(&path).unwrap_or_else(|error| panic!("{error:#}"))
 }
 
 /// The document with another generated part.
@@ -83,9 +90,28 @@ fn the_waves_of_the_manual_are_those_of_the_reports() {
         let percentiles = format!("p50 {}, p99 {}", two_digits(latency.p50), two_digits(latency.p99));
         let last = format!("last {}", two_digits(latency.max));
         assert!(row.contains(&percentiles) || row.contains(&last), "{row}: {percentiles}, {last}");
+        let levels = scenario(&report.scenario.name).levels;
+        let limit = match levels.get(&Level::ExpiryP99Seconds) {
+            Some(p99) => format!("| p99 {p99} s |"),
+            None => format!("| {} s |", levels[&Level::DeadlineMaxSeconds]),
+        };
+        assert!(row.ends_with(&limit), "{row}: {limit}");
         seen += 1;
     }
     assert_eq!(seen, 3, "the rows were not found");
+}
+
+/// The part of `--shorten` with which a report was made, if it was.
+const SHORTENED: [(&str, f64); 1] = [("stress-plan", 0.05)];
+
+#[test]
+fn a_kept_report_is_one_of_its_scenario_as_it_is_now() {
+    for report in kept() {
+        let name = report.scenario.name.as_str();
+        let factor = SHORTENED.iter().find(|(shortened, _)| *shortened == name).map_or(1.0, |(_, by)| *by);
+        let expected = scenario(name).shortened(factor);
+        assert_eq!(report.scenario, expected, "run {name} again and keep its report");
+    }
 }
 
 /// A report of runs with these numbers of replicas.

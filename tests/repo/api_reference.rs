@@ -74,8 +74,10 @@ fn bounds(schema: &Value) -> String {
         all.push(format!("`{pattern}`"));
     }
     let rules = schema["x-kubernetes-validations"].as_array().into_iter().flatten();
-    all.extend(rules.filter_map(|rule| rule["message"].as_str()).map(str::to_owned));
-    all.dedup();
+    let mut messages: Vec<&str> = rules.filter_map(|rule| rule["message"].as_str()).collect();
+    messages.dedup();
+    // Each message is a sentence of its own.
+    all.extend((!messages.is_empty()).then(|| messages.join(". ")));
     cell(&all.join("; "))
 }
 

@@ -9,6 +9,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::source::{self, has_word, lines};
+use crate::tables::table;
 
 /// A room, the rooms that it uses, and those that only its tests use besides.
 type Room = (&'static str, &'static [&'static str], &'static [&'static str]);
@@ -236,6 +237,24 @@ fn every_listed_room_exists() {
         .map(|package| package["name"].as_str().unwrap())
         .collect();
     assert_eq!(members, ROOMS.iter().map(|(room, ..)| *room).collect());
+}
+
+#[test]
+fn the_table_of_crates_has_a_row_for_each_room() {
+    let metadata = metadata();
+    let root = metadata["workspace_root"].as_str().unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    let manifests = packages.iter().map(|package| package["manifest_path"].as_str().unwrap());
+    let folders = manifests.map(|path| path[root.len()..].trim_end_matches("Cargo.toml").trim_matches('/'));
+    // The program itself is in the root.
+    let rooms: BTreeSet<&str> =
+        folders.map(|folder| if folder.is_empty() { "src" } else { folder }).collect();
+    let page = std::fs::read_to_string(source::root().join("docs/architecture.md")).unwrap();
+    let rows = table(&page, "| crate | contents | never |");
+    let documented: BTreeSet<&str> =
+        rows.iter().flat_map(|row| row[0].split('`').skip(1).step_by(2)).collect();
+    assert_eq!(rooms, documented);
+    assert_eq!(rooms.len(), ROOMS.len());
 }
 
 #[test]

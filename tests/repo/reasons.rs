@@ -263,7 +263,7 @@ fn conditions() -> String {
     let _ = write!(text, "\n## Conditions of a QueueUnit\n{head}");
     for reason in Reason::ALL {
         for (kind, status) in conditions_of_unit(reason) {
-            let reserved = ("room is reserved for this unit, which was overtaken for too long", NOTHING);
+            let reserved = ("room is kept for this unit, which was overtaken for too long", NOTHING);
             let is_reserved = reason == Reason::CapacityReserved && *kind == OVERTAKEN;
             text +=
                 &row(kind, status, &code(reason.as_str()), if is_reserved { reserved } else { unit(reason) });

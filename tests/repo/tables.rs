@@ -18,13 +18,15 @@ const RETRY: &str = include_str!("../../docs/manual/retry.md");
 const DECISIONS: &str = include_str!("../../crates/core/data/retry_decisions.csv");
 const NAMES: &str = include_str!("../../crates/api/src/name.rs");
 
+/// The cells of a row of a table.
+pub fn cells(row: &str) -> Vec<String> {
+    let row = row.trim_matches('|').replace(r"\|", "\u{0}");
+    row.split('|').map(|cell| cell.trim().replace('\u{0}', "|")).collect()
+}
+
 /// The cells of the rows of the table with this head.
-fn table(page: &str, head: &str) -> Vec<Vec<String>> {
+pub fn table(page: &str, head: &str) -> Vec<Vec<String>> {
     let rows = page.lines().skip_while(|line| *line != head).skip(2).take_while(|line| line.starts_with('|'));
-    let cells = |row: &str| {
-        let row = row.trim_matches('|').replace(r"\|", "\u{0}");
-        row.split('|').map(|cell| cell.trim().replace('\u{0}', "|")).collect()
-    };
     rows.map(cells).collect()
 }
 

@@ -76,9 +76,7 @@ pub(crate) fn fixed_at_creation(schema: &mut Schema) {
         let (now, old) = (format!("self.{field}"), format!("oldSelf.{field}"));
         let same = format!("has({now}) == has({old}) && (!has({now}) || {now} == {old})");
         let rule = Rule::new(same)
-            .message(&*format!(
-                "{field} {fixed}; {way_out}; for another value, delete it and create it again"
-            ))
+            .message(&*format!("{field} {fixed}; {way_out}; for another value, recreate it"))
             .reason(Reason::FieldValueForbidden)
             .field_path(format!(".{field}"));
         add(schema, rule);
